@@ -34,8 +34,6 @@ from advisor.errors import AdvisorError, InvalidValue, NotEnoughData, UnknownCom
 if TYPE_CHECKING:
     from advisor.client import SyncClient
 
-TOLERANCE: Final = 0.02  # fewer cores are taken where they lose less: repeats of a call differ by more
-RISK: Final = 0.0  # counts are compared by what is expected of them: what single runs lose is booked apart, as stalls
 BEYOND: Final = 0.5  # of a core: a call that used so much more than it was given had threads that nobody set
 ASK_S: Final = 1.0  # that a call waits for a service, at most; its time is charged to questions
 
@@ -55,10 +53,6 @@ class Advised:
         Where it is kept; absent: a file for this machine in the user's cache folder.
     cores_max : int, optional
         Of calls that name none; absent: those that this process may use.
-    tolerance : float
-        The fewest cores within this share of the fastest are taken.
-    risk : float
-        As `Advisor.choose_cores` has it: more cores are taken only where the gain is sure.
     clock : callable
         Seconds, for who replays calls.
     load : callable, optional
@@ -84,14 +78,10 @@ class Advised:
         *,
         path: Path | str | None = None,
         cores_max: int | None = None,
-        tolerance: float = TOLERANCE,
-        risk: float = RISK,
         clock: Callable[[], float] = time.perf_counter,
         load: Callable[[], float] | None = None,
     ) -> None:
         self.cores_max = cores_here() if cores_max is None else checked_cores(cores_max)
-        self.tolerance = tolerance
-        self.risk = risk
         self.clock = clock
         self._client = client
         self._patience: dict[str, Any] = {} if client is None else {"timeout_s": ASK_S}
@@ -233,7 +223,7 @@ class Advised:
         if found is None:
             checked_name("component", component)
             checked_cores(cores_max)
-            found = Deciding(cores_max, self.tolerance, functools.partial(self._ask, component), self._together)
+            found = Deciding(cores_max, functools.partial(self._ask, component), self._together)
             with self._lock:
                 found = self._deciding.setdefault((component, cores_max), found)
         return found
@@ -251,8 +241,7 @@ class Advised:
         except AdvisorError as error:
             self._tell(error)
             return None
-        pairs = zip(cast("list[float]", answer.elapsed_s), cast("list[float]", answer.high_s), strict=True)
-        seconds = [float(elapsed) * (float(high) / float(elapsed)) ** self.risk for elapsed, high in pairs]
+        seconds = [float(each) for each in cast("list[float]", answer.elapsed_s)]
         return [seconds[k : k + len(counts)] for k in range(0, len(seconds), len(counts))]
 
     def _learner(self) -> SyncClient | FunctionMemory:

@@ -30,6 +30,7 @@ from advisor.adapters.threads.size import FLOOR_S, Key, Size
 from advisor.domain.limits import DIMENSIONS_MAX, PREDICTOR_MAX
 from advisor.errors import InvalidValue
 
+TOLERANCE: Final = 0.02  # fewer cores are taken where they lose less: repeats of a call differ by more
 ASK_SHARE: Final = 0.005  # of the time of all calls, for questions
 ASK_LARGE: Final = (
     0.05  # of one run of a size of which nothing is known, for a question: it may take twice as long as it need
@@ -158,14 +159,12 @@ class Deciding:
     def __init__(
         self,
         cores_max: int,
-        tolerance: float,
         ask: Callable[[Sequence[Any], Sequence[int]], Sequence[Sequence[float]] | None],
         together: CallTotals,
     ) -> None:
         self.cores_max = cores_max
         self.runs = 0
         self._counts = counts_to(cores_max)
-        self._tolerance = tolerance
         self._ask = ask
         self._together = together
         self._trials: Iterator[int] | None = None
@@ -289,7 +288,7 @@ class Deciding:
             expected + stalls[count.bit_length()] + (unseen_s if 1 < count > idle else 0.0)
             for count, expected in zip(self._counts, size.expected_s, strict=True)
         ]
-        least = min(cost) * (1.0 + self._tolerance)
+        least = min(cost) * (1.0 + TOLERANCE)
         size.cores = next(count for count, seconds in zip(self._counts, cost, strict=True) if seconds <= least)
         size.weighed_at, size.idle = together.turns[decade], idle
 

@@ -305,7 +305,7 @@ async def test_tasks_of_a_graph_have_annotated_cores_and_are_learned_with_them(t
         with chosen:
             futures = client.map(pow, range(10), [2] * 10, pure=False)
         assert sum(await client.gather(futures)) == 285
-        await plugin.tell_now()
+        plugin.send_rows()
         await asyncio.to_thread(plugin._client.flush, 60.0)
         (status,) = (await (await live.peer()).call("status", {"components": ["pow"]}))["components"]
         assert status["rows"] == 10

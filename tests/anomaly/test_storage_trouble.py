@@ -13,7 +13,7 @@ from live import Live, refused, rows_of, running
 
 from advisor.engine import Engine
 from advisor.errors import StateDamaged
-from advisor.storage import log, read_state
+from advisor.storage import Store, log, read_state
 
 LOG_BYTES = 600  # less than a log of two commits
 
@@ -158,6 +158,10 @@ async def test_a_damaged_state_names_its_components_and_starts_without_them_when
     async with running(tmp_path, state=state) as live:
         peer = await live.peer()
         await peer.call("observe_rows", {"producer": "p", "sequence": 1, "rows": rows_of(90)})
+    with Store.open(state) as store:  # an image of what the log has
+        stored = store.load()
+        assert stored is not None
+        store.save(Engine.restore(stored).blocks())
     data = bytearray(state.read_bytes())
     data[data.index(b"\xa2c1") + 2] ^= 1
     state.write_bytes(data)

@@ -161,7 +161,7 @@ async def test_a_damaged_state_names_its_components_and_starts_without_them_when
     with Store.open(state) as store:  # an image of what the log has
         stored = store.load()
         assert stored is not None
-        store.save(Engine.restore(stored).blocks())
+        store.save(Engine.restore(stored).take_image())
     data = bytearray(state.read_bytes())
     data[data.index(b"\xa2c1") + 2] ^= 1
     state.write_bytes(data)

@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 
 from advisor import kernels
+from advisor.planning.packing import least_period
 from advisor.planning.pieces import PATIENCE, TIE, best_places, shapes_within, shortest_period
 from advisor.planning.requests import Floats, Ints
 
@@ -98,18 +99,6 @@ def subset_sums(values, m, sums):
                 sums[(1 << row) + subset, j] = sums[subset, j] + values[row, j]
 
 
-def least_cycle(turns, m, cores):
-    """Return what no period on `cores` cores is below: by the work of all turns, and by the slowest component alone."""
-    work, slowest = 0.0, 0.0
-    for row in range(len(turns)):
-        least = inf
-        for j in range(m):
-            least = min(least, turns[row, j] * (j + 1))
-        work += least
-        slowest = max(slowest, turns[row, m - 1])
-    return max(work / cores, slowest) * (1.0 - TIE)
-
-
 def best_groups(turns, stays, cores, longest, target, group, found):
     """Return the shortest period on `cores` cores, or the target where one is sustained; infinity where neither is.
 
@@ -123,7 +112,10 @@ def best_groups(turns, stays, cores, longest, target, group, found):
     subset_sums(turns, m, cycle)
     subset_sums(stays, m, both)
     if target == 0.0:
-        least, most = least_cycle(turns, m, cores), min(longest, cycle[subsets - 1, m - 1])
+        low, most = 0.0, min(longest, cycle[subsets - 1, m - 1])
+        for row in range(n):
+            low = max(low, turns[row, m - 1])
+        least = least_period(turns, np.arange(1, m + 1), m, cores, low, most) * (1.0 - TIE) if low <= most else inf
         if least > most:
             return inf
         period = shortest_cycle(cycle, both, cores, least, most, sizes, fewest, summed, part)

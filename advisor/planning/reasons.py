@@ -133,13 +133,6 @@ def _deciding(found: Plan) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
     return np.isin(np.arange(n), found.slowest) & (not found.shared)
 
 
-def _pinned(found: Plan, whole: Allocation) -> Said:
-    pins = found.demand.asked.pins
-    decides = _deciding(found) if pins else np.zeros(0, np.bool_)
-    for row, key, more in _first(found, np.array([row for row in sorted(pins) if decides[row]], np.int64)):
-        yield key, float(found.placed.cores[0, row]), f"{key} is pinned{more}"
-
-
 def _maximum(found: Plan, whole: Allocation) -> Said:
     asked, demand, cores = found.demand.asked, found.demand, found.placed.cores[0]
     if not (asked.high < demand.last).any():
@@ -192,11 +185,6 @@ def _gap(found: Plan, whole: Allocation) -> Said:
         yield None, None, "the best that was found; nothing better is excluded"
 
 
-def _work(found: Plan, whole: Allocation) -> Said:
-    if found.search is not None and found.search.out_of_work:
-        yield None, float(whole.steps), f"the search stopped after the {whole.steps:,} steps it was allowed"
-
-
 def _contention(found: Plan, whole: Allocation) -> Said:
     if found.demand.contended:
         busy, slow = amount(whole.active_cores or 0.0), "components slow each other down, but for those that take turns"
@@ -208,12 +196,6 @@ def _overload(found: Plan, whole: Allocation) -> Said:
     if rate is not None and whole.latency_queued_s is None:
         more = f"{amount(rate)} records/s are more than it sustains: queues would grow without end"
         yield None, whole.throughput_per_s, more
-
-
-def _queueing(found: Plan, whole: Allocation) -> Said:
-    if whole.latency_queued_s is not None:
-        waits = float((found.demand.visits * found.judged.wait_s[0]).sum())
-        yield None, waits, f"a record waits {amount(waits)} s in all, for free instances or for its turns"
 
 
 def _level(found: Plan, whole: Allocation) -> Said:
@@ -244,7 +226,7 @@ def far_words(known: Evidence) -> str:
 REASONS: Mapping[str, Callable[[Plan, Allocation], Said]] = {
     "current": _change,
     "target": _target, "sharing": _sharing, "workers": _workers, "bottleneck": _bottleneck, "remaining": _remaining,
-    "pinned": _pinned, "maximum": _maximum, "unvisited": _unvisited, "spare": _spare, "turns": _turns, "gap": _gap,
-    "work": _work, "contention": _contention, "overload": _overload, "queueing": _queueing, "level": _level,
+    "maximum": _maximum, "unvisited": _unvisited, "spare": _spare, "turns": _turns, "gap": _gap,
+    "contention": _contention, "overload": _overload, "level": _level,
     "extrapolates": _extrapolates,
 }  # fmt: skip

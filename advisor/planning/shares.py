@@ -12,13 +12,11 @@ import numpy as np
 from advisor.domain import limits
 from advisor.domain.curves import TabulatedCurves
 from advisor.domain.networks import Network
-from advisor.domain.rows import is_whole
 from advisor.errors import CallerError, InvalidValue, TooLarge, Unsupported
 from advisor.planning.asked import asked_of, rules_of
 from advisor.planning.requests import OBJECTIVES, Request, finite_number
 
 WEIGHT_MIN, WEIGHT_MAX = 1e-9, 1e9  # wider than any two networks differ, far from what a double loses
-PRIORITY_MAX = 1000  # either side of 0: ranks for far more than NETWORKS_TOGETHER_MAX networks
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,23 +55,15 @@ def checked_shares(shares: Sequence[Share], objective: str) -> tuple[list[Share]
 
     Raises InvalidValue, TooLarge, Unsupported.
     """
-    if objective not in tuple(OBJECTIVES):  # a tuple compares what cannot be hashed, too
-        raise InvalidValue("objective", objective, f"one of {', '.join(OBJECTIVES)}")
-    if not shares:
-        raise InvalidValue("networks", 0, "at least one network")
-    if len(shares) > limits.NETWORKS_TOGETHER_MAX:
-        raise TooLarge("networks", len(shares), limits.NETWORKS_TOGETHER_MAX)
     found, least = list[Share](), list[int]()
     for place, share in enumerate(shares):
         name = share.name or str(place + 1)
-        weight, priority = share.weight, share.priority
+        weight = share.weight
         with about(place, name):
             if any(name == other.name for other in found):
                 raise InvalidValue("name", name, "no other network's", "give each network a name of its own")
             if not WEIGHT_MIN <= finite_number("weight", weight) <= WEIGHT_MAX:
                 raise InvalidValue("weight", weight, f"a number from {WEIGHT_MIN:g} to {WEIGHT_MAX:g}")
-            if not is_whole(priority) or abs(priority) > PRIORITY_MAX:
-                raise InvalidValue("priority", priority, f"a whole number from -{PRIORITY_MAX} to {PRIORITY_MAX}")
             if share.request.arrival_per_s is not None and weight != 1.0:
                 raise InvalidValue("weight", weight, "absent where arrival_per_s is given", "arrivals are the weights")
             _check_target(share.request, objective)

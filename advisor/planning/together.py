@@ -38,7 +38,7 @@ NAMES_REPORTED = 8  # networks named in one reason
 BY_KEY = ("visits", "minimum", "maximum", "instances_max", "pinned", "scale", "allowed")
 # Reasons of the plan of all together that read the same for several networks; rates of theirs are sums.
 REPORTED = (
-    "maximum", "pinned", "unvisited", "contention", "level", "work", "gap", "cost",
+    "maximum", "unvisited", "contention", "level", "gap", "cost",
 )  # fmt: skip
 STEP = 1e-9  # of a period: a smaller gain is none
 

@@ -18,7 +18,6 @@ NUMBERING = ("producer", "incarnation", "sequence")  # of a change that counts e
 NO_INCARNATION = bytes(16)  # of a client that keeps its numbers itself
 TIME = "elapsed_s"  # what is predicted where no measure is asked for
 SEQUENCE_MAX = 2**63 - 1  # kept as int64
-PRIORITY_MAX = 1000  # either side of 0, of a network among several: ranks for far more than NETWORKS_TOGETHER_MAX
 TOKEN_BYTES_MAX = 4096  # no longer secret is of use
 EXPORT_AFTER_BYTES_MAX = 512  # a name of at most 200 bytes, and where it stands
 SECONDS_MAX = limits.ELAPSED_MAX_S  # of a horizon or a cost

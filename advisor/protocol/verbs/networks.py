@@ -82,10 +82,7 @@ class Allocate(OfMachine, PlanOptions):
     evidence: Evidence = False
 
 
-_OF_ONE: Mapping[str, Any] = {key: Allocate.verb.keys[key] for key in ("network", *OF_NETWORK)} | {
-    "name": Name, "weight": Number,
-    "priority": Annotated[int, Meta(ge=-PRIORITY_MAX, le=PRIORITY_MAX)],
-}  # fmt: skip
+_OF_ONE: Mapping[str, Any] = {key: Allocate.verb.keys[key] for key in ("network", *OF_NETWORK)} | OF_SHARE
 if TYPE_CHECKING:
     Networks = Sequence[Mapping[str, Any]]
 else:

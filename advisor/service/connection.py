@@ -43,12 +43,6 @@ class RowLearner(Protocol):
     def fold_singles(self, connection: Connection, rows: list[Any]) -> None: ...
 
 
-class Watches(Protocol):
-    """What a connection asks of `advisor.service.watching`."""
-
-    def forget_watches(self, owner: Connection) -> None: ...
-
-
 class Service(Protocol):
     """What a connection asks of the service it belongs to, `advisor.service.hub`."""
 
@@ -59,10 +53,9 @@ class Service(Protocol):
 
     @property
     def learning(self) -> RowLearner: ...
-    @property
-    def watching(self) -> Watches: ...
     def add_connection(self, connection: Connection) -> bool: ...
     def remove_connection(self, connection: Connection, how: str) -> None: ...
+    def unsubscribe(self, connection: Connection) -> None: ...
     def pending_changed(self, connection: Connection, pending: int) -> None: ...
     def handle(self, connection: Connection, request: RpcRequest) -> bytes | None: ...
 
@@ -163,7 +156,7 @@ class Connection(asyncio.BufferedProtocol):
     def eof_received(self) -> bool:
         """The peer sends no more, but may still read what is owed to it: closed when that is written, and then sent."""
         self.ended = True
-        self._hub.watching.forget_watches(self)
+        self._hub.unsubscribe(self)
         self._go_on()
         return not self._transport.is_closing()
 

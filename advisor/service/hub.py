@@ -118,6 +118,10 @@ class Hub:
         self.peers.release(connection)
         self.producers.release_producer(connection)
         self.committer.discard_replies(connection)
+        self.unsubscribe(connection)
+
+    def unsubscribe(self, connection: Connection) -> None:
+        """Tell a connection of nothing any more."""
         self.watching.forget_watches(connection)
 
     def pending_changed(self, connection: Connection, pending: int) -> None:

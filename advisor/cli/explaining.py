@@ -13,6 +13,7 @@ from advisor.cli import options, tables
 from advisor.cli.options import Output, command
 from advisor.cli.tables import Note, Printed
 from advisor.domain.answers import Basis
+from advisor.domain.json_bytes import as_json
 from advisor.domain.shapes import converted
 from advisor.errors import InvalidValue, MalformedMessage
 from advisor.service.explaining import differences, replayed, sentences, sentences_of_basis
@@ -45,9 +46,9 @@ def explain_command(file: Any, replay: bool) -> Output:
         return Output({"sentences": said}, said)
     if basis is None:
         raise InvalidValue("file", file.name, "an answer with evidence", "ask it again with --evidence --json")
-    again = tables.finite(replayed(basis))
+    again = json.loads(as_json(replayed(basis)))
     echoed = {key: basis.request.get(key) for key in answer if key not in again}
-    found = list(differences(answer, again | tables.finite(echoed)))
+    found = list(differences(answer, again | json.loads(as_json(echoed))))
     plain = [{"field": field, "answer": given, "replay": value} for field, given, value in found]
     plain = {"sentences": said, "same": not found, "differences": plain}
     return Output(plain, [*said, *_compared(found, basis)], options.EXIT_FAILED if found else 0)

@@ -5,19 +5,19 @@ What a command prints is an iterable of `Printed`: tables that `table` made, sen
 
 from __future__ import annotations
 
-import json
 import math
-from base64 import b64encode
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
+import msgspec
 from rich.console import Console
 from rich.markup import escape
 from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
+from advisor.domain.json_bytes import as_json
 from advisor.domain.wording import seconds as seconds_text
 
 PIPE_COLUMNS = 10_000  # of a file or a pipe, which has no width: a row stays one line
@@ -83,23 +83,12 @@ def print_parts(printed: Iterable[Printed]) -> None:
 
 def put_json(value: Any) -> None:
     """Print JSON; what is not finite is null."""
-    print(json.dumps(finite(value), indent=2, ensure_ascii=False, allow_nan=False))
+    print(msgspec.json.format(as_json(value), indent=2).decode())
 
 
 def put_json_line(value: Any) -> None:
     """Print JSON on one line."""
-    print(json.dumps(finite(value), ensure_ascii=False), flush=True)
-
-
-def finite(value: Any) -> Any:
-    """Return a value as JSON has it: what is not finite is null, bytes are base64."""
-    if isinstance(value, Mapping):
-        return {str(key): finite(each) for key, each in value.items()}  # pyright: ignore[reportUnknownVariableType, reportUnknownArgumentType]
-    if isinstance(value, (list, tuple)):
-        return [finite(each) for each in value]  # pyright: ignore[reportUnknownVariableType]
-    if isinstance(value, bytes):
-        return b64encode(value).decode()
-    return None if isinstance(value, float) and not math.isfinite(value) else value
+    print(as_json(value).decode(), flush=True)
 
 
 def dim(text: str) -> Text:

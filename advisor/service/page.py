@@ -16,6 +16,7 @@ from anyio import to_thread
 from starlette.requests import Request
 from starlette.responses import Response
 
+from advisor.domain.json_bytes import as_json
 from advisor.domain.limits import NAME_BYTES_MAX
 from advisor.errors import AdvisorError, InvalidValue, TooLarge, UnknownComponent, UnknownNetwork, not_one_of
 from advisor.pictures import views
@@ -23,7 +24,7 @@ from advisor.pictures.pages import board
 from advisor.pictures.views import ORDERS
 from advisor.service.explaining import sentences
 from advisor.service.hub import Hub
-from advisor.service.page_topics import PageTopics, as_json
+from advisor.service.page_topics import PageTopics
 from advisor.service.turns import others_first
 
 NEWS_AGE_S = 1.0  # news are sent again for so long: people read no faster

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import json
-import math
 import time
 from collections.abc import Iterator
 from itertools import islice
-from typing import Any, cast
+from typing import Any
 
 from advisor import __version__
 from advisor.service.answers import RecentAnswer
@@ -17,28 +15,6 @@ from advisor.service.hub import Hub
 ANSWERS_REPORTED = 24
 REASONS_REPORTED = 4  # of one answer in the list; all of them when it is opened
 REASON_LETTERS = 240
-
-
-def as_json(value: Any) -> bytes:
-    """Return JSON on one line; what JSON does not have, null."""
-    try:
-        return json.dumps(value, separators=(",", ":"), ensure_ascii=False, allow_nan=False, default=_plain).encode()
-    except ValueError:
-        return as_json(_finite(value))
-
-
-def _finite(value: Any) -> Any:
-    if isinstance(value, dict):
-        return {key: _finite(each) for key, each in cast("dict[str, Any]", value).items()}
-    if isinstance(value, (list, tuple)):
-        return [_finite(each) for each in cast("list[Any]", value)]
-    return None if isinstance(value, float) and not math.isfinite(value) else value
-
-
-def _plain(value: Any) -> Any:
-    if isinstance(value, bytes):
-        return value.hex()
-    return value.tolist()  # of numpy
 
 
 class PageTopics:

@@ -24,7 +24,7 @@ function ticks(axis, low, high, room, across) {
   };
   const tried = axis.log ? axis.two ? [powers(low, high, 2, [1]), powers(low, high, 4, [1]), powers(low, high, 16, [1]), powers(low, high, 256, [1])]
     : [powers(low, high, 10, [1, 2, 5]), powers(low, high, 10, [1, 3]), powers(low, high, 10, [1]), powers(low, high, 100, [1]), powers(low, high, 1e4, [1]), steps(low, high, 6), steps(low, high, 3)]
-    : [10, 8, 6, 5, 4, 3, 2, 1].map(most => steps(low, high, most).filter(value => !axis.whole || Number.isInteger(value)));
+    : [10, 8, 6, 5, 4, 3, 2, 1].map(most => steps(low, high, most));
   const good = tried.filter(list => list.length >= 2).find(fits) || tried.find(fits);
   return good || [];
 }
@@ -32,12 +32,11 @@ function axisOf(given, values, from, to) {
   let low = Infinity, high = -Infinity;
   for (const value of values) if (Number.isFinite(value) && (!given.log || value > 0)) { if (value < low) low = value; if (value > high) high = value; }
   if (!(low <= high)) { low = given.log ? 1 : 0; high = given.log ? 10 : 1; }
-  if (given.zero && !given.log) { low = Math.min(0, low); high = Math.max(0, high); }
   if (given.least != null) low = Math.min(low, given.least);
   if (given.most != null) high = Math.max(high, given.most);
   if (given.log) { if (high / low < 1.05) { low /= 1.4; high *= 1.4; } else if (given.air) { const air = (high / low) ** 0.05; low /= air; high *= air; } }
-  else if (!(high > low)) { const by = Math.abs(high) * 0.1 || 1; low = given.zero && low >= 0 ? 0 : low - by; high += by; }
-  else if (given.air) { const by = 0.06 * (high - low); if (!(given.zero && low === 0)) low -= by; high += by; }
+  else if (!(high > low)) { const by = Math.abs(high) * 0.1 || 1; low -= by; high += by; }
+  else if (given.air) { const by = 0.06 * (high - low); low -= by; high += by; }
   if (given.floor != null) low = Math.max(low, given.floor);
   if (given.top != null) high = Math.min(high, given.top);
   const scale = given.log ? Math.log : value => value, a = scale(low), b = scale(high);
@@ -45,7 +44,7 @@ function axisOf(given, values, from, to) {
 }
 
 // -- a chart
-// spec: {title, words, x, y: {label, text, log, two, whole, zero, air, marks: [value]}, lines: [{label, colour, x, y, low, high, dashed, thin}],
+// spec: {title, words, x, y: {label, text, log, two, air, marks: [value]}, lines: [{label, colour, x, y, low, high, dashed, thin}],
 //        points: [{label, colour, x, y, low, high, size, words}], shades: [[from, to, words]], tell: place on the x axis -> text}
 const COLOURS = 4;
 let clips = 0;
@@ -122,7 +121,7 @@ function paint(spec, width, height, small) {
   for (const value of rows) {
     const at = y.place(value);
     if (!small) made.append(svg("text", { class: "soft", x: left - 8, y: at + 4, "text-anchor": "end" }, y.text(value)));
-    made.append(svg("line", { class: value === 0 || (!y.zero && value === rows[0]) ? "axis" : "rule", x1: left, x2: right, y1: at, y2: at }));
+    made.append(svg("line", { class: value === 0 || value === rows[0] ? "axis" : "rule", x1: left, x2: right, y1: at, y2: at }));
   }
   for (const value of columns) {
     const at = x.place(value);
@@ -146,10 +145,6 @@ function paint(spec, width, height, small) {
     const d = path(line.x, line.y, y);
     if (!d) continue;
     inside.append(svg("path", { class: "line c" + line.colour + (line.dashed ? " dashed" : "") + (line.thin ? " thin" : ""), d }));
-    line.y.forEach((value, i) => { // one between gaps is no line
-      if (value == null || line.y[i - 1] != null || line.y[i + 1] != null) return;
-      inside.append(svg("circle", { class: "dot c" + line.colour, cx: x.place(line.x[i]), cy: y.place(value), r: 3 }));
-    });
   }
   for (const each of points) each.x.forEach((value, i) => {
     const cx = x.place(value), cy = y.place(each.y[i]), kind = "c" + each.colour;

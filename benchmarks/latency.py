@@ -32,7 +32,14 @@ from typing import Any
 import msgpack
 import numpy as np
 
-PROGRAM = "import sys, json; from advisor.service import load_config, run; run(load_config(**json.loads(sys.argv[1])))"
+PROGRAM = """
+import json, sys
+from advisor.service import load_config, run, serve
+config = load_config(**json.loads(sys.argv[1]))
+if config.sharded:
+    from advisor.cluster.serving import serve
+run(config, serve)
+"""
 ROWS, COMPONENTS = 10_000, 10_000
 LARGE_ROWS, LARGE_COMPONENTS = 20_000, 500
 WINDOW = 64  # batches on their way: two commits of many components

@@ -114,6 +114,13 @@ def wants_json() -> bool:
     return bool(click.get_current_context().meta[WANTS_JSON])
 
 
+def put_line(plain: Any, printed: Iterable[Printed]) -> None:
+    """Print one of several answers at once: with --json a line of JSON."""
+    from advisor.cli import tables
+
+    tables.put_json_line(plain) if wants_json() else tables.print_parts(printed)
+
+
 class KeyOption(click.Option):
     """An option that gives a key of a verb, whatever it is called itself."""
 

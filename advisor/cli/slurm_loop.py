@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple, cast
 
 import click
 
-from advisor.cli import options, tables
+from advisor.cli import options
 from advisor.cli.advising import known_components, limits_of
 from advisor.cli.learning import learn_file
 from advisor.cli.learning_sinks import Sink, taught
@@ -81,7 +81,7 @@ def slurm_command(
     """
     if every_s <= 0.0:
         raise InvalidValue("every", every_s, "seconds above 0")
-    day, as_json = since.date() if since else _now().date(), options.wants_json()
+    day = since.date() if since else _now().date()
     with tempfile.TemporaryDirectory() as folder, suppress(KeyboardInterrupt):
         while True:
             try:
@@ -89,10 +89,8 @@ def slurm_command(
                     day, learned = _learn_days(day, Path(folder), unit, sink)
                     text, names = advice_text(sink.advisor, partitions(unit), allowed, unit, level)
                 _replace(advice, text)
-                if as_json:
-                    tables.put_json_line({"runs": learned, "job_names": names})
-                else:
-                    tables.print_parts([f"{several(learned, 'run')} learned; advice for {several(names, 'job name')}"])
+                said = f"{several(learned, 'run')} learned; advice for {several(names, 'job name')}"
+                options.put_line({"runs": learned, "job_names": names}, [said])
             except (ServiceError, ConnectionFailed, NotAnswered) as error:
                 if once:
                     raise

@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from advisor.cli import options, show_plans, tables
+from advisor.cli import options, show_plans
 from advisor.cli.allocating import asked_for, current_of, hinted, planned
 from advisor.cli.known_networks import named_network
 from advisor.cli.options import command
@@ -33,24 +33,18 @@ def watch_command(network: Path, count: int | None, within_s: float | None, **gi
     """
     current = current_of(given["current"])
     named = named_network(network)
-    as_json, cores = options.wants_json(), given["cores"]
+    cores = given["cores"]
     asked = asked_for(given, v.Watch, current=current)
     with hinted(), connected(given) as client:
         watch = client.watch(network=named.known_as(client), **asked)
         if watch.state.get("verdict") != "worth":  # otherwise it is the first advice
-            if as_json:
-                tables.put_json_line(watch.state)
-            else:
-                tables.print_parts(show_plans.watched(watch.state, watch.allocation, cores))
+            options.put_line(watch.state, show_plans.watched(watch.state, watch.allocation, cores))
         click.echo(
             f"watching {network}: a better allocation that is worth its change appears here; Ctrl-C ends it", err=True
         )
         left = count
         while (left is None or left > 0) and (advice := watch.next(within_s)) is not None:
-            if as_json:
-                tables.put_json_line(_plain(advice))
-            else:
-                tables.print_parts(show_plans.advice(advice, cores))
+            options.put_line(_plain(advice), show_plans.advice(advice, cores))
             left = None if left is None else left - 1
         watch.close()
 

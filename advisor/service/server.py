@@ -85,6 +85,8 @@ async def serve(
     Worker processes read the program's main module again, as those of `multiprocessing` do: what it does by itself belongs
     behind ``if __name__ == "__main__":``.
     """
+    if config.sharded and hub_of is None:
+        raise InvalidValue("engine", config.engine, "here", "advisor.cluster.serving.serve runs shards on Ray")
     stop = stop or anyio.Event()
     room = listeners.descriptors_for(config.connections_max)
     if room < config.connections_max:

@@ -23,7 +23,7 @@ from advisor import __version__, kernels
 from advisor.domain.limits import PRODUCERS_MAX
 from advisor.engine import Engine
 from advisor.engine.learners import MODEL_MEMORY_BYTES
-from advisor.errors import AdvisorError
+from advisor.errors import AdvisorError, InvalidValue
 from advisor.service import listeners
 from advisor.service.access import tls_context
 from advisor.service.committer import Committer

@@ -11,6 +11,7 @@ from advisor.domain.fields import shape_of
 from advisor.domain.names import checked_name
 from advisor.domain.networks import Network
 from advisor.domain.plan_options import OF_MACHINE, OF_NETWORK, OF_SHARE, checked_options
+from advisor.domain.shapes import plain
 from advisor.domain.sharing import Together
 from advisor.engine.curve_tables import CurveTables
 from advisor.engine.flows import Flows, NetworkId, filled, name_of
@@ -88,7 +89,9 @@ def _asked(flows: Flows, name: str, given: Mapping[Any, Any]) -> NetworkAsked:
     if flows.keeps(given["network"]):
         options = filled(options, flows.flow(cast("NetworkId", given["network"])))
     options = {key: value for key, value in options.items() if value is not None}
-    rank = {key: shape_of(OF_SHARE[key]).check_value(key, there.get(key, default)) for key, default in EVEN.items()}
+    rank = {
+        key: shape_of(OF_SHARE[key]).check_value(key, plain(there.get(key, default))) for key, default in EVEN.items()
+    }
     return NetworkAsked(name, given["network"], options, **maps, **rank)  # type: ignore[arg-type]
 
 

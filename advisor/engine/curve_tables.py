@@ -75,13 +75,14 @@ class CurveTables:
         self._components = components
         self._asking = asking
         self._kept = Kept[tuple[tuple[list[int], Borrowed], _Table]](TABLES_KEPT)  # each with what it stands for
-        self._together = Kept[tuple[list[_Table], TabulatedCurves]](NETWORKS_KEPT)  # by the places of tables in memory
+        # by the places of tables in memory, which stay while they are kept here
+        self._together: dict[tuple[int, ...], tuple[list[_Table], TabulatedCurves]] = {}
         self._scratch = scratch_of()
 
     def clear_tables(self) -> None:
         """Forget all tables: their components changed otherwise than by new rows."""
         self._kept.discard_where()
-        self._together.discard_where()
+        self._together.clear()
 
     def curves(
         self,
@@ -104,15 +105,18 @@ class CurveTables:
         unknown = sorted((components.keys() | load.keys()) - set(boxes))
         if unknown:
             raise InvalidValue("components" if unknown[0] in components else "load", unknown[0], "a box of the network")
-        slots, counts = (
-            [self._components.slots.slot_of(components.get(box, box)) for box in boxes],
-            counts_of(cores_max),
-        )
+        known, counts = self._components.slots, counts_of(cores_max)
+        named = [components.get(box, box) for box in boxes]
+        places = known.by_name
+        slots = [places[name] if type(name) is str and name in places else known.slot_of(name) for name in named]
         tables = [self._table(slot, load.get(box), box, counts, level) for slot, box in zip(slots, boxes, strict=True)]
-        kept = self._together.get(tuple(map(id, tables)))
-        if kept is not None:
-            return kept[1]
-        self._kept.trim()
+        key = tuple(map(id, tables))
+        if key in self._together:
+            return self._together[key][1]
+        if len(self._kept) > TABLES_KEPT:  # and not while they are gathered
+            self._kept.trim()
+        if len(self._together) >= NETWORKS_KEPT:
+            self._together.clear()
         columns: list[Any] = list(map(np.array, zip(*tables, strict=True) if tables else [()] * len(KINDS), KINDS))
         elapsed, upper = (one.reshape(-1, len(counts)) for one in columns[:2])
         own: Any = None
@@ -121,7 +125,8 @@ class CurveTables:
         curves = object.__new__(TabulatedCurves)  # what a table holds is legal, and is not checked again
         vars(curves).update(zip(VALUES, (elapsed, upper, *columns[2:5]), strict=True), cores=counts,
                             seen=Seen(*columns[5:]), allowed=own if own and any(own) else None)  # fmt: skip
-        return self._together.store_value(tuple(map(id, tables)), (tables, curves))[1]
+        self._together[key] = tables, curves
+        return curves
 
     def missing(
         self, boxes: Sequence[str], components: Mapping[str, str], load: Mapping[str, Any], cores_max: int, level: float

@@ -89,24 +89,6 @@ def _speedup(run: Mapping[str, Any]) -> float:
     return run["serial_work_s"] / run["elapsed_s"] if run["elapsed_s"] else 0.0
 
 
-def _verdict(each: Any) -> str:
-    return "–" if not each.significant else "slower" if each.ratio > 1.0 else "faster"
-
-
-def differences(found: Sequence[Any], level: float) -> Iterator[Printed]:
-    """Yield what became slower or faster from one state to another."""
-    ratios = (("times as long", "ratio"), ("low", "low"), ("high", "high"))
-    yield table(
-        [Column("component", "component"), Column("", _verdict),
-         *(Column(heading, key, tables.three) for heading, key in ratios),
-         Column("compared at", "points", lambda points: several(points, "point")), Column("", lambda each: each.note or "")],
-        found,
-    )  # fmt: skip
-    counts = {verdict: sum(_verdict(each) == verdict for each in found) for verdict in ("slower", "faster", "–")}
-    equal = f"{counts['–']} without a difference that {level:.1%} would bear out"
-    yield f"{counts['slower']} slower, {counts['faster']} faster, {equal}"
-
-
 def learned(found: Mapping[str, Any], name: str, **words: str) -> str:
     """Return how many runs were learned of a file, by the first key, then what else there was of, and what was refused."""
     (first, learned_of), *others = words.items()

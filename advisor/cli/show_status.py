@@ -1,4 +1,4 @@
-"""What `advisor status` and `advisor top` show: the service in sentences, totals, and a table of components."""
+"""What `advisor status` shows: the service in sentences, totals, and a table of components."""
 
 from __future__ import annotations
 
@@ -103,13 +103,11 @@ def _service(service: Mapping[str, Any]) -> Iterator[str]:
         yield f"kernels: {kernels - len(slow)} of {kernels} compiled, the others {', '.join(sorted(set(slow)))}"
 
 
-def components(page: Sequence[Mapping[str, Any]], rates: Mapping[str, float] | None = None) -> Table:
-    """Return the table of components; `rates`, rows a second by name, is a column where it is given. --json has more."""
-    speeds = rates or {}
+def components(page: Sequence[Mapping[str, Any]]) -> Table:
+    """Return the table of components. --json has more."""
     return table(
         [
             Column("component", "component"), Column("model", _model), Column("runs", "runs", format_count),
-            None if rates is None else Column("rows/s", lambda e: speeds.get(e["component"], 0.0), lambda n: f"{n:,.0f}"),
             Column("error", lambda entry: _first(entry, "score_error", "prediction_error"), percent),
             Column("bias", lambda entry: _first(entry, "score_bias", "bias"), percent),
             Column("in 90%", "coverage", percent), Column("changes", "changes", format_count),

@@ -1,4 +1,4 @@
-"""What was learned as a whole: `export`, `import`, `diff` and `report`."""
+"""What was learned as a whole: `export`, `import` and `report`."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from advisor.cli import options, show
+from advisor.cli import options
 from advisor.cli.options import Output, command
 from advisor.cli.source import learned, stored, whom, written
 from advisor.cli.tables import several
@@ -55,25 +55,6 @@ def _file(out: Path, advisor: Advisor, size: int) -> Output:
     known = status["components_known"]
     plain = {"file": str(out), "bytes": size, "components": known, "totals": status["totals"]}
     return Output(plain, [f"{out}: {several(known, 'component')}, {size:,} bytes"])
-
-
-@command(
-    click.argument("before", metavar="A", type=options.PATH),
-    click.argument("after", metavar="B", type=options.PATH),
-    click.option("--level", default=0.99, show_default=True, help="Confidence that a difference needs to be reported."),
-)
-def diff_command(before: Path, after: Path, level: float) -> Output:
-    """Compare states A and B, state files or exported ones: which components became slower or faster, and by how much.
-
-    Where each was seen in both, B's time is divided by A's. What the measurements bear out comes first, the largest before the
-    smaller. The exit status is 0 whatever was found.
-    """
-    from advisor.pictures.comparison import compare
-
-    found = compare(stored(before, "A"), stored(after, "B"), level)
-    keys = ("component", "ratio", "low", "high", "significant", "points", "note")
-    plain = [{key: getattr(each, key) for key in keys} for each in found]
-    return Output({"level": level, "differences": plain}, show.differences(found, level))
 
 
 @command(

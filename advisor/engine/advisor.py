@@ -263,7 +263,6 @@ class Advisor:
     simulate = verb(ComponentQuestions.simulate, "_questions")
     contention = verb(ComponentQuestions.contention, "_questions")
     model = verb(ComponentQuestions.model, "_questions")
-    learner = verb(ComponentQuestions.learner, "_questions")
 
     @alone
     def status(self, *, components: bool | Iterable[str] | None = None, offset: int = 0, limit: int = 100) -> Status:

@@ -19,7 +19,6 @@ from advisor.engine.asking import Asking
 from advisor.engine.choice import take_or_wait
 from advisor.engine.components import Components
 from advisor.engine.guards import alone, checked_level
-from advisor.engine.learners import Solved
 from advisor.engine.slots import TIME
 from advisor.engine.suggestion import suggest
 from advisor.engine.task_types import TaskTypeModels, is_model
@@ -320,13 +319,3 @@ class ComponentQuestions:
         slot = self._components.slots.slot_of(component)
         self._asking.require_rows([slot])
         return self._asking.model(slot, form)
-
-    def learner(self, component: str) -> Solved | None:
-        """Return the solved learner of a component, for who wants to look inside; None where it has none.
-
-        Raises
-        ------
-        UnknownComponent, InvalidValue
-        """
-        slot = self._components.slots.slot_of(component)
-        return self._asking.learners.solved(slot, self._components.table)

@@ -1,4 +1,4 @@
 """What people are shown: the page of a service, and the report.
 
-Made here, too, is what they show of a state: `views`, and `comparison` of two states.
+Made here, too, is what they show of a state: `views`.
 """

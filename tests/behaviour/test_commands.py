@@ -53,7 +53,6 @@ TYPED: list[tuple[tuple[str, ...], int, str]] = [
     (("status", *STATE), 0, "blur"),
     (("replay", "runs.csv"), 0, ""),
     (("report", *STATE, "-o", "report.html"), 0, ""),
-    (("diff", "taught.state", "taught.state"), 0, ""),
     (("import", "taught.state", "--state", "fresh.state"), 0, ""),
     (("predict", "blurr", "--predictor", "300", "--cores", "2", *STATE), 2, "blur"),
     (("predict", "blur", "--predictor", "three", "--cores", "2", *STATE), 2, "three"),
@@ -134,7 +133,6 @@ def test_commands_ask_a_service_and_it_ends_in_order(tmp_path: Path) -> None:
         peer.close()
         where = ("--socket", str(service.path))
         assert "blur" in command("status", *where, folder=tmp_path).stdout
-        assert command("doctor", *where, folder=tmp_path).returncode == 0
         assert command("forget", "blur", "--yes", *where, folder=tmp_path).returncode == 0
         got = {
             path: fetched(f"http://{service.start_words['http']}{path}")

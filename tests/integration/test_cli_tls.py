@@ -18,7 +18,7 @@ JOBS, NETWORK = '[{"id": 1, "component": "a"}]', "a .. a"
 READ: dict[str, tuple[str, ...]] = {
     "status": (), "predict": ("a",), "choose-cores": ("a", "--cores-max", "4"), "suggest": ("a", "--cores-max", "4"),
     "choose-together": ("jobs", "--cores", "4"), "advise": ("--to", "sbatch"), "allocate": ("net", "--cores", "4"),
-    "report": ("-o", "r.html"), "profile": (), "export": ("out",), "top": ("--count", "1"), "doctor": (),
+    "report": ("-o", "r.html"), "profile": (), "export": ("out",),
 }  # fmt: skip
 CHANGED: dict[str, tuple[str, ...]] = {
     "pin": ("a", "two_step"), "set-allowed": ("a", "1,2,4"), "forget": ("a", "--yes"),

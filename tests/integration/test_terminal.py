@@ -50,7 +50,6 @@ def commands(tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[str | P
         "pareto": ["allocate", network, "--cores", "8", "--objective", "pareto", *of, "--shares", "1,0"],
         "together": ["allocate", network, folder / "sound.snet", "--cores", "8", *of, "--each", folder / "each.json"],
         "network": ["network", network],
-        "diff": ["diff", folder / "a", folder / "a"],
         "profile": ["profile", EVENTS],
         "simulate": ["simulate", graph, "--cores", "2", "--policy", "fifo"],
     }

@@ -190,49 +190,6 @@ def test_jobs_of_a_pool_are_read_from_a_file(table: Path, tmp_path: Path) -> Non
         assert error in refused.stderr
 
 
-def grown(path: Path, factors: dict[str, float], seed: int) -> Path:
-    """Write a table of components whose times are those of all others times a factor, with 5 % of noise."""
-    rng = np.random.default_rng(seed)
-    size, cores = (grid.ravel() for grid in np.meshgrid(np.arange(100.0, 1001.0, 100.0), [1.0, 2.0, 4.0, 8.0]))
-    times = 1e-3 * size * (0.1 + 0.9 / cores)
-    noisy = np.concatenate(
-        [factor * times * np.exp(0.05 * rng.standard_normal(len(times))) for factor in factors.values()]
-    )
-    index = np.repeat(np.arange(len(factors)), len(size))
-    tiled = (np.tile(column, len(factors)) for column in (size, cores))
-    write_table(path, [columns_of(ComponentNames(list(factors)), index, *tiled, noisy)])
-    return path
-
-
-def test_two_states_are_compared(tmp_path: Path) -> None:
-    before = grown(tmp_path / "a.csv", {"same": 1.0, "slow": 1.0, "fast": 1.0, "gone": 1.0}, 1)
-    after = grown(tmp_path / "b.csv", {"fast": 0.5, "slow": 1.3, "same": 1.0, "new": 1.0}, 2)
-    exported, state = tmp_path / "a.out", tmp_path / "b.state"
-    answer("export", exported, "--table", before)
-    answer("export", tmp_path / "b.out", "--table", after)
-    answer("import", tmp_path / "b.out", "--state", state)  # a state file and an exported one are compared alike
-    found = answer("diff", exported, state)
-    assert found["level"] == 0.99
-    named = {each["component"]: each for each in found["differences"]}
-    assert list(named)[:2] == ["fast", "slow"]
-    for name, factor in (("fast", 0.5), ("slow", 1.3)):
-        assert named[name]["significant"]
-        assert named[name]["low"] < factor < named[name]["high"]
-        assert named[name]["ratio"] == pytest.approx(factor, rel=0.1)
-    assert not named["same"]["significant"]
-    assert (named["gone"]["ratio"], named["new"]["ratio"]) == (None, None)
-    assert "one of the two states only" in named["gone"]["note"]
-    human = invoke("diff", exported, state, "--level", "0.9")
-    assert human.exit_code == 0
-    lines = human.stdout.splitlines()
-    assert re.fullmatch(r"fast +faster +0\.\d+ +0\.\d+ +0\.\d+ +\d+ points *", lines[1])
-    assert re.fullmatch(r"slow +slower +1\.\d+ +1\.\d+ +1\.\d+ +\d+ points *", lines[2])
-    assert lines[-1] == "1 slower, 1 faster, 3 without a difference that 90.0% would bear out"
-    nothing = invoke("diff", exported, exported)
-    assert nothing.exit_code == 0
-    assert "0 slower, 0 faster" in nothing.stdout
-
-
 ASKED_OF = {
     "predict": ("a",), "choose-cores": ("a", "--cores-max", "2"), "choose-together": ("{json}", "--cores", "2"),
     "suggest": ("a",), "advise": ("--to", "sbatch"), "allocate": ("{net}", "--cores", "2"), "watch": ("{net}", "--cores", "2"),

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from importlib import import_module
@@ -25,7 +24,6 @@ if TYPE_CHECKING:
 
 TAUGHT_ROWS = COMMIT_ROWS // 4  # read at a time
 FILES_TOGETHER = 400  # by one connection, which may speak for a thousand producers: two a file
-POLL_S = 0.5  # between looks at files that grow
 
 
 # What `--from` names, and the reader of each format of files; logs of S-Net are a directory, and have a reader of their own.
@@ -49,7 +47,6 @@ READERS = {
     click.option("--predictor", "predictors", type=options.TEXT_BY_BOX, multiple=True, metavar="[BOX=]<TAG>",
                  help="snet: a tag <n>, or a field, of the --input: the predictor of a box, or of all; repeatable. "
                  "Absent: bytes."),
-    click.option("--follow", is_flag=True, help="snet: go on while the files grow, until their run ends or SIGINT comes."),
     click.option("--ended", is_flag=True,
                  help="snet: the run is over, though its logs do not say so: what waits is learned as it is."),
     options.taught,
@@ -66,12 +63,10 @@ def learn_command(sources: tuple[Path, ...], kind: str, **given: Any) -> Output:
 
     Failed runs are counted, not learned; bad rows are reported and left out. A file is known by its format and its first rows.
     """
-    of_snet = {name: given.pop(name) for name in ("network", "definition", "input_", "predictors", "follow", "ended")}
+    of_snet = {name: given.pop(name) for name in ("network", "definition", "input_", "predictors", "ended")}
     if kind != SNET:
         if any(of_snet.values()):
-            raise click.UsageError(
-                "--network, --definition, --input, --predictor, --follow and --ended are of --from snet"
-            )
+            raise click.UsageError("--network, --definition, --input, --predictor and --ended are of --from snet")
         return _learn_files(sources, kind, given)
     source, *more = sources
     if more:
@@ -102,16 +97,7 @@ def _learn_files(paths: Sequence[Path], kind: str, given: Mapping[str, Any]) -> 
 
 def learn_file(file: RunFile, sink: Sink, moved: Callable[[RunFile, int], None]) -> dict[str, Any]:
     """Teach one file; return what is reported about it."""
-    counts: Counter[str] = Counter()
-    refused: Counter[str] = Counter()
-    rows = file.read()
-    while batch := list(islice(rows, TAUGHT_ROWS)):
-        new = _new(batch, sink, counts)
-        refused.update(sink.teach(new))
-        counts["rows"] += len(new)
-        counts["failed"] += sum(row.more.get("ok") is False for row in new)
-        moved(file, counts["rows"])
-    refused.update(sink.rest())
+    counts, refused, _ = _taught_once(file.read(), sink, lambda rows: moved(file, rows))
     tell_refused(file)
     return {
         "file": file.name, "runs": counts["rows"] - counts["failed"], "failed": counts["failed"],
@@ -119,10 +105,27 @@ def learn_file(file: RunFile, sink: Sink, moved: Callable[[RunFile, int], None])
     }  # fmt: skip
 
 
+def _taught_once(
+    rows: Iterator[Row], sink: Sink, moved: Callable[[int], None]
+) -> tuple[Counter[str], Counter[str], set[str]]:
+    """Teach the rows that were not taught before; return counts, those refused by code, and the components of new ones."""
+    counts, refused, components = Counter[str](), Counter[str](), set[str]()
+    while batch := list(islice(rows, TAUGHT_ROWS)):
+        known = sink.known_rows({row.producer for row in batch})
+        new = [row for row in batch if row.sequence > known[row.producer]]
+        components |= {row.component for row in new}
+        refused.update(sink.teach(new))
+        counts["before"] += len(batch) - len(new)
+        counts["rows"] += len(new)
+        counts["failed"] += sum(row.more.get("ok") is False for row in new)
+        moved(counts["rows"])
+    refused.update(sink.rest())
+    return counts, refused, components
+
+
 def _learn_snet(
     source: Path, given: Mapping[str, Any], *,
-    network: str | None, definition: Path | None, input_: Path | None, predictors: Sequence[tuple[str, str]],
-    follow: bool, ended: bool,
+    network: str | None, definition: Path | None, input_: Path | None, predictors: Sequence[tuple[str, str]], ended: bool,
 ) -> Output:  # fmt: skip
     """Teach the logs of a run of S-Net's stream runtime.
 
@@ -133,30 +136,14 @@ def _learn_snet(
 
     name = network or source.resolve().name
     files = SnetFiles(source, name, _predictors(input_, predictors))
-    counts: Counter[str] = Counter()
-    refused: Counter[str] = Counter()
-    boxes, not_held = set[str](), list[str]()  # boxes with new rows
     with taught(given) as sink, progress() as bar:
         if definition is not None:
             sink.define(name, network_text(definition))
         task = bar.add_task("learning", total=files.bytes_total, rows=0)
-        try:
-            for rows in _batches(files, follow=follow, ended=ended):
-                new = _new(rows, sink, counts)
-                boxes |= {row.component for row in new}
-                refused.update(sink.teach(new))
-                counts["rows"] += len(new)
-                if follow and new:
-                    refused.update(sink.rest())
-                    not_held += _allow_one_core(boxes, sink)
-                    sink.commit()
-                bar.update(task, completed=files.bytes_read, total=files.bytes_total, rows=counts["rows"])
-        except KeyboardInterrupt:
-            if not follow:
-                raise
-        else:  # after an interrupt nobody knows how much of a block was sent: what waits is for the next time
-            refused.update(sink.rest())
-            not_held += _allow_one_core(boxes, sink)
+        counts, refused, boxes = _taught_once(
+            _all_rows(files, ended=ended), sink, lambda rows: bar.update(task, completed=files.bytes_read, rows=rows)
+        )
+        not_held = list(_allow_one_core(boxes, sink))
     if not counts["rows"] and not counts["before"] and not files.run.grows:
         raise InvalidValue(
             "source", str(source), "logs that tell of runs of boxes", "run the program with the flag -m A"
@@ -169,6 +156,12 @@ def _learn_snet(
     return Output(result, [show.learned(result, name, **OF_SNET) + goes_on, *not_held])
 
 
+def _all_rows(files: SnetFiles, *, ended: bool) -> Iterator[Row]:
+    """Yield what the files tell; what waits for its end comes last, once the run is over."""
+    yield from files.rows()
+    yield from files.rows(final=ended or not files.run.grows)
+
+
 def _allow_one_core(boxes: set[str], sink: Sink) -> Iterator[str]:
     """Let boxes that nobody gave core counts and that ran on one core only allow one; yield what a service refuses."""
     for name in sorted(boxes):
@@ -178,7 +171,6 @@ def _allow_one_core(boxes: set[str], sink: Sink) -> Iterator[str]:
                 sink.allow(name, [1])
         except (UnknownComponent, Unauthorized) as error:  # its rows were all refused; or the token may not
             yield f"{name}: not held to one core: {error}. 'advisor set-allowed {name} 1' does it"
-    boxes.clear()
 
 
 def _predictors(path: Path | None, given: Sequence[tuple[str, str]]) -> dict[str, list[float]]:
@@ -190,26 +182,3 @@ def _predictors(path: Path | None, given: Sequence[tuple[str, str]]) -> dict[str
     sources = {box: source_of(text) for box, text in given}
     values = values_of(path, list(set(sources.values()))) if path is not None else {}
     return {box: values[source] for box, source in sources.items()}
-
-
-def _batches(files: SnetFiles, *, follow: bool, ended: bool) -> Iterator[list[Row]]:
-    """Give rows as they come, a few thousand at a time; what waits for its end comes last, once the run is over."""
-    while True:
-        rows = files.rows()
-        while batch := list(islice(rows, TAUGHT_ROWS)):
-            yield batch
-        over = ended or not files.run.grows
-        if not follow or (over and files.run.said_to_end):
-            break
-        time.sleep(POLL_S)
-    rows = files.rows(final=ended or not files.run.grows)
-    while batch := list(islice(rows, TAUGHT_ROWS)):
-        yield batch
-
-
-def _new(rows: list[Row], sink: Sink, counts: Counter[str]) -> list[Row]:
-    """Return the rows that were not taught before."""
-    known = sink.known_rows({row.producer for row in rows})
-    new = [row for row in rows if row.sequence > known[row.producer]]
-    counts["before"] += len(rows) - len(new)
-    return new

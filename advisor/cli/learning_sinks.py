@@ -154,9 +154,6 @@ class ServiceSink:
         """Set the core counts that a component allows; raises Unauthorized without the scope admin."""
         self._client.set_allowed(component, list(counts))
 
-    def commit(self) -> None:
-        """Let what was taught be seen by others: a service has done it."""
-
     def teach(self, rows: Sequence[Row]) -> Mapping[str, int]:
         """Teach rows that follow what is `known`: whole blocks of each producer; what is left waits for more."""
         for row in rows:

@@ -115,7 +115,6 @@ def _learn_days(first: date, folder: Path, unit: str, sink: Sink) -> tuple[date,
         file = RunFile(path, "sacct", slurm.runs, known_as=f"{_cluster()}:{day}:{unit}")
         learned += learn_file(file, sink, _ignore)["runs"]
         day += timedelta(days=1)
-    sink.commit()
     return until.date(), learned
 
 

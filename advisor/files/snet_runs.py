@@ -141,14 +141,6 @@ class SnetRun:
         """True while a file is seen to be unfinished: an entry is not whole, or a worker has started and not ended."""
         return any(log.grows for log in self._logs.values()) or any(each.partial for each in self._maps.values())
 
-    @property
-    def said_to_end(self) -> bool:
-        """True when every worker that started has said that it ended; without such entries, each task with a log of its own."""
-        logs = [log for log in self._logs.values() if log.started] or [
-            log for log in self._logs.values() if log.of_task
-        ]
-        return bool(logs) and all(log.ended for log in logs) and not self.grows
-
     def hungry(self, name: str) -> bool:
         """Return whether more of a file is to be read now: where it is not ahead of others of which there is more."""
         log = self._logs.get(name)
@@ -295,7 +287,7 @@ class SnetRun:
 
 
 class SnetFiles:
-    """The files of one run in a directory, read whole or as they grow.
+    """The files of one run in a directory, as far as they have grown.
 
     Raises InvalidValue when the directory cannot be read, or holds no log of a run.
     """

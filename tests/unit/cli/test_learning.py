@@ -81,17 +81,6 @@ def test_boxes_that_ran_on_one_core_and_have_no_counts_are_held_to_it() -> None:
     }  # fmt: skip
 
 
-def test_it_follows_a_run_to_its_end(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    logs, state = write(tmp_path / "film", RUN, 0.1), tmp_path / "state"
-    shares = iter((0.4, 0.4, 0.7, 1.0))
-    monkeypatch.setattr(learning.time, "sleep", lambda _: write(logs, RUN, next(shares)))
-    reported = learn(capsys, logs, "--state", state, "--follow")
-    assert (reported["rows"], reported["ended"]) == (len(RUN.runs), True)
-    assert rows_of(state) == BOXES
-
-
 def test_a_run_cut_short_waits_unless_it_is_said_to_be_over(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     logs, state = write(tmp_path / "film", RUN, 0.5), tmp_path / "state"
     first = learn(capsys, logs, "--state", state)

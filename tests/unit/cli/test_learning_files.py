@@ -81,6 +81,6 @@ def test_what_is_wrong_is_said(tmp_path: Path, capsys: pytest.CaptureFixture[str
     state = ("--state", tmp_path / "state")
     assert "with a column s" in fails("--from", "snakemake", SAMPLES / "trace.txt", *state)
     assert "--benchmark-extended" in fails("--from", "snakemake", SAMPLES / "trace.txt", *state)
-    assert "are of --from snet" in fails("--from", "sacct", SAMPLES / "sacct.txt", "--follow", *state)
+    assert "are of --from snet" in fails("--from", "sacct", SAMPLES / "sacct.txt", "--ended", *state)
     assert "one directory" in fails("--from", "snet", tmp_path, tmp_path, *state)
     assert "'sacct'" in fails("--from", "slurm", SAMPLES / "sacct.txt", *state)

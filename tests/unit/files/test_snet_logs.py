@@ -106,11 +106,10 @@ def test_files_are_read_a_chunk_at_a_time_and_as_they_grow(tmp_path: Path, monke
     files = SnetFiles(tmp_path, "film")
     rows = list(files.rows())
     assert files.run.grows
-    assert not files.run.said_to_end
     for name, text in SMALL.files.items():
         (tmp_path / name).write_text(text)
     rows += files.rows()
-    assert files.run.said_to_end
+    assert not files.run.grows
     assert files.bytes_read == files.bytes_total
     rows += files.rows(final=True)
     assert runs_of(rows) == Counter(SMALL.runs)
@@ -200,8 +199,6 @@ def test_a_task_with_a_log_of_its_own_ends_it(workers: bool) -> None:
         run.feed(name, begins + b"300I1 5 8I0.1S5;#")
     run.feed("mon_n00_worker00.log", begins + b"200I7 50 160I0.1S8;#" + ends)
     for name in outside:
-        assert not run.said_to_end
         assert run.grows is workers
         run.feed(name, b"400Z1 5 9#")
-    assert run.said_to_end
     assert not run.grows

@@ -29,6 +29,7 @@ COMMANDS = {
     "advise": ("advisor.cli.advising", "Write what was learned as settings for Snakemake, Nextflow or Slurm."),
     "slurm": ("advisor.cli.slurm_loop", "Learn Slurm's jobs as they end; write advice for its job_submit plugin."),
     "allocate": ("advisor.cli.allocating", "Allocate cores to the components of an S-Net network."),
+    "allocate-together": ("advisor.cli.asking", "Allocate the cores of one machine to several networks."),
     "watch": ("advisor.cli.watching", "Watch a network: report when a better allocation is worth the change."),
     "explain": ("advisor.cli.explaining", "Explain an answer in sentences; compute it again from its evidence."),
     "network": ("advisor.cli.network_tree", "Check a network in S-Net or JSON and show its structure."),

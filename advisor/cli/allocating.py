@@ -14,7 +14,7 @@ from click.core import ParameterSource
 
 from advisor.cli import options, show_plans
 from advisor.cli.declared import asked_by, by_name, declared
-from advisor.cli.known_networks import NamedNetwork, named_network
+from advisor.cli.known_networks import named_network
 from advisor.cli.options import Output, command
 from advisor.cli.source import asked
 from advisor.domain.allocations import Allocation
@@ -29,16 +29,14 @@ if TYPE_CHECKING:
 
 SWEPT = ("throughput", "latency", "fewest_cores")  # the others have all numbers of cores in one answer
 SWEEP_POINTS = 128  # a table has no more to show
-COST_WEIGHTS = ("core_s", "latency_s", "record")  # of all networks together
-MACHINE = tuple(key for key in v.AllocateTogether.verb.keys if key in v.Allocate.verb.keys and key != "cores")
+COST_WEIGHTS = ("core_s", "latency_s", "record")
 
 # What options of a plan have otherwise than their keys. BOX=N is a map by name.
 LIST = {"type": options.NUMBERS, "multiple": True}
 BY_BOX = {"type": options.key_numbers(), "multiple": True}
 WHOLE_BY_BOX: dict[str, Any] = {"type": options.key_numbers(int), "multiple": True}
 CURRENT = "What is in use: BOX=N for every box, or a file that --json wrote. It stays unless a change gains 5 %."
-EACH = 'Of several networks: a JSON file with keys of `allocate` for one, {"A": {"shares": [[1, 3]]}}.'
-COST = "Of cost: core_s=N, latency_s=N, record=N (its worth). Of several networks: NETWORK=N."
+COST = "Of cost: core_s=N, latency_s=N, record=N (its worth)."
 FORMS: dict[str, dict[str, Any]] = {
     "shares": LIST,
     "depths": LIST,
@@ -52,9 +50,7 @@ FORMS: dict[str, dict[str, Any]] = {
     "target": {"name": "throughput or --latency"},
     "weights": {"name": "weight", "into": "weight", "help": COST} | BY_BOX,
 }
-NETWORKS = click.argument(
-    "networks", metavar="NETWORK…", nargs=-1, required=True, type=click.Path(path_type=Path, allow_dash=True)
-)
+NETWORK = click.argument("network", type=click.Path(path_type=Path, allow_dash=True))
 
 
 def _swept_counts(text: str) -> list[int]:
@@ -81,10 +77,6 @@ def planned(verb: type[v.Allocate], *leave: str, **forms: Any) -> Any:
             ("--throughput", "throughput_per_s", "records per second"),
         ):
             function = click.option(name, key, type=float, help=f"Target of fewest_cores: {about}.")(function)
-        function = click.option("--each", type=options.BY_NETWORK, help=EACH)(function)
-        function = click.option(
-            "--priority", help="Of several networks: NETWORK=N, higher ones first.", **WHOLE_BY_BOX
-        )(function)
         return declared(verb, leave=("network", "target", *leave), **FORMS | forms)(function)
 
     return add
@@ -92,9 +84,6 @@ def planned(verb: type[v.Allocate], *leave: str, **forms: Any) -> Any:
 
 def asked_for(given: dict[str, Any], verb: type[v.Allocate] = v.Allocate, **instead: Any) -> dict[str, Any]:
     """Return the options of a plan as `allocate` of an advisor or a client takes them."""
-    for name, networks in (("priority", [name for name, _ in given["priority"]]), ("each", [*(given["each"] or ())])):
-        if networks:
-            raise InvalidValue(name, networks[0], "absent for one network", "it is of several")
     targets = {name: given[name] for name in ("throughput_per_s", "latency_s")}
     scale = {box: 1.0 / speed for box, speed in (by_name("speed", given["speed"]) or {}).items() if speed > 0}
     if len(scale) < len(given["speed"]):
@@ -121,14 +110,14 @@ def current_of(pairs: Sequence[tuple[str, Any]]) -> Any:
 
 
 @command(
-    NETWORKS,
+    NETWORK,
     planned(v.Allocate),
     click.option("--sweep", type=RANGE, help="Plan for each number of cores, e.g. cores=1..64: nothing is changed by it."),
     click.option("--as", "form", type=click.Choice(["snet", "lpel"]), help="snet: print -w and -c of S-Net's runtime, whose "
                  "boxes run on one core; --instances-max is then --cores. lpel: -w, -dloc and the network with its placement."),
     options.learned,
 )  # fmt: skip
-def allocate_command(networks: tuple[Path, ...], cores: int | None, sweep: list[int] | None, **given: Any) -> Output:
+def allocate_command(network: Path, cores: int | None, sweep: list[int] | None, **given: Any) -> Output:
     """Allocate cores to the components of NETWORK, a file of S-Net text; - is standard input.
 
     What was learned of a network's flow is used: of the one with the file's name, without ending, as its id. A NETWORK that
@@ -137,32 +126,24 @@ def allocate_command(networks: tuple[Path, ...], cores: int | None, sweep: list[
     Options that name a box are written BOX=N and may be given several times. Objective pareto shows the front of cores,
     throughput and latency up to --cores; cost takes a --weight for each thing that costs.
 
-    Several files share one machine; each is called as its file, without ending. --weight A=2 gives A twice the throughput
-    of others, --priority A=1 plans it before them. All other options are of each; --each has a file with those of one.
+    `advisor allocate-together` is for several networks on one machine.
     """
     pareto = given["objective"] == "pareto"
     if sweep is not None and cores is not None:
         raise click.UsageError("give --cores or --sweep")
-    if given["form"] is not None and (len(networks) > 1 or sweep is not None or pareto):
-        raise click.UsageError("--as prints one allocation of one network")
-    if given["evidence"] and (given["form"] is not None or sweep is not None or len(networks) > 1):
-        raise click.UsageError("--evidence is of one allocation of one network")
-    if sweep is not None and len(networks) > 1:
-        raise click.UsageError("--sweep is of one network")
+    if given["form"] is not None and (sweep is not None or pareto):
+        raise click.UsageError("--as prints one allocation")
+    if given["evidence"] and (given["form"] is not None or sweep is not None):
+        raise click.UsageError("--evidence is of one allocation")
     if sweep is not None and given["objective"] not in SWEPT:
         hint = "--cores N gives the best of all numbers of cores up to N"
         raise InvalidValue("sweep", given["objective"], f"of {', '.join(SWEPT)}", hint)
-    named = [named_network(path) for path in networks]
-    if len(networks) > 1:
-        if given["current"]:
-            raise InvalidValue("current", given["current"][0][0], "absent for several networks", "watch takes it")
-        return _allocate_together(named, cores, given)
-    (network,) = named
+    named = named_network(network)
     request = asked_for(given)
     with hinted(), asked(given) as advisor:
-        known = network.known_as(advisor)
+        known = named.known_as(advisor)
         if given["form"]:
-            structure, form = network.structure(advisor), given["form"]
+            structure, form = named.structure(advisor), given["form"]
             found = advisor.allocate(known, cores=cores, **_one_core_each(form, cores, request))
             return _arguments(form, structure, found)
         if sweep is None:
@@ -216,50 +197,6 @@ def _arguments(form: str, structure: Network, found: Allocation) -> Output:
     return Output({"arguments": list(words), "network": text} | found.as_dict(), [shlex.join(words), text.rstrip()])
 
 
-def _allocate_together(networks: Sequence[NamedNetwork], cores: int | None, given: dict[str, Any]) -> Output:
-    if cores is None:
-        raise InvalidValue("cores", None, "given: several networks share a number of cores")
-    with asked(given) as advisor:
-        asks, machine = asked_together(networks, given, advisor)
-        found = advisor.allocate_together(asks, cores=cores, **machine)
-    pareto = given["objective"] == "pareto"
-    printed = show_plans.front(found, machine) if pareto else show_plans.together(found, cores)
-    return Output({"cores": cores} | found.as_dict(), printed)
-
-
-def asked_together(
-    networks: Sequence[NamedNetwork], given: dict[str, Any], asker: Advisor | SyncClient
-) -> tuple[list[dict[str, Any]], dict[str, Any]]:
-    """Return what is asked about each of several networks, and what of the machine: its objective, but not its cores.
-
-    A network is called as its id, or as its file without folder and ending. Raises InvalidValue.
-    """
-    names = [network.name for network in networks]
-    costs = [pair for pair in given["weight"] if pair[0] in COST_WEIGHTS and given["objective"] == "cost"]
-    by_network: dict[str, Any] = {
-        "weight": by_name("weight", [pair for pair in given["weight"] if pair not in costs]) or {},
-        "priority": by_name("priority", given["priority"]) or {},
-        "each": given["each"] or {},
-    }
-    for name in names:
-        if names.count(name) > 1:
-            raise InvalidValue("network", name, "the name of one file only", "networks are called as their files")
-    for option, named in by_network.items():
-        for name in named:
-            if name not in names:
-                raise InvalidValue(option, name, f"one of {', '.join(names)}", "of several networks")
-    shared = asked_for({**given, "weight": costs, "priority": (), "each": None, "current": ()})
-    machine = {key: shared.pop(key) for key in MACHINE if key in shared}
-    shared.pop("cores", None)
-    own = by_network.pop("each")
-    asks = [
-        {"network": network.known_as(asker), "name": network.name, **shared, **own.get(network.name, {}),
-         **{option: named[network.name] for option, named in by_network.items() if network.name in named}}
-        for network in networks
-    ]  # fmt: skip
-    return asks, machine
-
-
 # Field of a request that a network needs -> how an option of the command gives it.
 WAYS = {"shares": "--shares S,S", "depths": "--depths N", "fan_outs": "--fan-outs N", "returns": "--returns P"}
 
@@ -290,8 +227,8 @@ def _weights(objective: str, pairs: Sequence[tuple[str, list[Any]]]) -> dict[str
     weights = by_name("weight", pairs)
     if objective != "cost":
         if weights:
-            hint = "weights go with --objective cost, or NETWORK=N with several networks"
-            raise InvalidValue("weight", next(iter(weights)), f"absent for {objective} of one network", hint)
+            hint = "weights go with --objective cost"
+            raise InvalidValue("weight", next(iter(weights)), f"absent for {objective}", hint)
         return None
     if not weights:
         raise InvalidValue("weight", None, f"given for cost: {wanted}", "e.g. --weight core_s=1 --weight record=5")

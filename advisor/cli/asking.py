@@ -1,4 +1,4 @@
-"""Questions about components and their jobs: `predict`, `choose-cores`, `choose-together`, `suggest`, `status`."""
+"""Questions: `predict`, `choose-cores`, `choose-together`, `allocate-together`, `suggest`, `status`."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any, cast
 
 import click
 
-from advisor.cli import options, show, show_status
+from advisor.cli import options, show, show_plans, show_status
 from advisor.cli.declared import asked_by, declared
 from advisor.cli.options import Output, command
 from advisor.cli.source import asked
@@ -69,15 +69,39 @@ def choose_together_command(file: Any, **given: Any) -> Output:
     Each map has an id and a component, and may have predictor, allowed, cores_now, weight, due_s, resizable, restart_s, done,
     waited_s and machine.
     """
+    jobs = _list_in(file, 'jobs, [{"id": 1, "component": "blur"}, ...]')
+    with asked(given) as advisor:
+        plan = advisor.choose_together(jobs, **asked_by(v.ChooseTogether, given))
+    return Output(plan.as_dict(), show.pool(plan))
+
+
+@command(
+    click.argument("file", type=click.File("rb")), declared(v.AllocateTogether, leave=("networks",)), options.learned
+)
+def allocate_together_command(file: Any, **given: Any) -> Output:
+    """Allocate the cores of one machine to the networks in FILE, a JSON list of maps; - reads standard input.
+
+    Each map has a network, S-Net text or an id, and may have name, weight (2: twice the throughput of others), priority
+    (higher ones first), and keys of `allocate` for one network: shares, minimum, pinned, target and others.
+    """
+    request = asked_by(v.AllocateTogether, given)
+    networks = _list_in(file, 'networks, [{"network": "read .. blur", "weight": 2}, ...]')
+    with asked(given) as advisor:
+        found = advisor.allocate_together(networks, **request)
+    cores, pareto = given["cores"], given["objective"] == "pareto"
+    printed = show_plans.front(found, request) if pareto else show_plans.together(found, cores)
+    return Output({"cores": cores} | found.as_dict(), printed)
+
+
+def _list_in(file: Any, what: str) -> list[Any]:
+    """Return the list that a JSON file holds; raises InvalidValue."""
     try:
-        jobs = json.load(file)
+        found = json.load(file)
     except ValueError as error:
         raise InvalidValue("file", file.name, f"JSON: {error}") from error
-    if not isinstance(jobs, list):
-        raise InvalidValue("file", file.name, 'a JSON list of jobs, [{"id": 1, "component": "blur"}, ...]')
-    with asked(given) as advisor:
-        plan = advisor.choose_together(cast("list[Any]", jobs), **asked_by(v.ChooseTogether, given))
-    return Output(plan.as_dict(), show.pool(plan))
+    if not isinstance(found, list):
+        raise InvalidValue("file", file.name, f"a JSON list of {what}")
+    return cast("list[Any]", found)
 
 
 @command(

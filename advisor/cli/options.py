@@ -25,7 +25,6 @@ WANTS_JSON = "advisor.json"  # in a context's meta
 GROUPS = {
     "The network": ("visits", "shares", "depths", "fan_outs", "returns", "component", "load", "speed"),
     "Bounds": ("minimum", "maximum", "pin", "allowed", "instances_max", "nodes", "memory_bytes", "work_max"),
-    "Several networks": ("weight", "priority", "each"),
     "Where to ask": ("socket", "tcp", "token_file", "tls_ca", "tls_certificate", "state", "table", "columns"),
     "What is printed": ("limit", "offset", "stacks", "chrome", "depth", "least", "form",
                         "out", "as_json", "help"),
@@ -266,14 +265,6 @@ def _json_in(text: str) -> Any:
         raise Unfit("is no file that can be read") from error
 
 
-def _by_network_in(text: str) -> Any:
-    found: Any = _json_in(text)
-    if not isinstance(found, dict) or not all(isinstance(each, dict) for each in found.values()):  # pyright: ignore[reportUnknownVariableType, reportUnknownMemberType]
-        raise ValueError(text)
-    return found  # pyright: ignore[reportUnknownVariableType]
-
-
-BY_NETWORK = ValueForm("file.json", _by_network_in, "a JSON file with a map of options for each network")
 CURRENT = ValueForm("name=n|answer.json", _current_of, "BOX=N, or a file that `advisor allocate --json` wrote")
 KEY_TEXT = ValueForm("name=text", _text_by_key, "NAME=TEXT")
 TEXT_BY_BOX = ValueForm("name=text", partial(_text_by_key, keyless=True), "NAME=TEXT")

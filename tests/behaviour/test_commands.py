@@ -29,7 +29,8 @@ FILES = {
         for name, work in (("a", 1.0), ("b", 2.0), ("c", 1.0)) for x in (1, 2, 3, 4) for p in (1, 2, 4, 8, 16)
     ),
     "pipeline.snet": "net pipeline connect square .. linear;", "abc.snet": "a .. b .. c", "star.snet": "(a * {x}) .. b",
-    "each.json": '{"B": {"shares": [[1, 1]]}}', "A.snet": "a .. b", "B.snet": "(a | b) .. c", "untyped.snet": "(a | b) .. c",
+    "both.json": '[{"network": "a .. b", "name": "A"}, {"network": "(a | b) .. c", "name": "B", "shares": [[1, 1]]}]',
+    "A.snet": "a .. b", "untyped.snet": "(a | b) .. c",
     "typed.snet": "box a ((x) -> (y)); box b ((y) -> (z)); box c ((y) -> (z)); net n connect a .. (b | c);",
     "graph.json": json.dumps({"unit": "ms", "tasks": [
         {"id": "load", "time": 4.0},

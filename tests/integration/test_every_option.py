@@ -55,7 +55,7 @@ COMMANDS: dict[str, tuple[tuple[str, ...], dict[str, Any]]] = {
     "allocate": (("{network}", "--cores", "8"), PLAN | {
         "depths": "2", "fan_outs": "2", "returns": "0.1", "weight": "core_s=1", "fresh": None,
         "evidence": None, "current": "b=2",
-        "throughput_per_s": "0.1", "latency_s": "100", "priority": "one=1", "sweep": "cores=2..8:2", "each": "{each}",
+        "throughput_per_s": "0.1", "latency_s": "100", "sweep": "cores=2..8:2",
         "form": "snet",
     }),
     "status": ((), {"offset": "1", "limit": "1"}),
@@ -66,7 +66,7 @@ COMMANDS: dict[str, tuple[tuple[str, ...], dict[str, Any]]] = {
 OF_A_SERVICE = {"fresh"}  # how a service answers: refused of a table
 # Of this network, which has neither star nor split nor feedback, and of these rows, which tell no memory and no task type.
 REFUSED = {("predict", "measure"), ("predict", "active_cores"), *(
-    ("allocate", option) for option in ("depths", "fan_outs", "returns", "priority", "each")
+    ("allocate", option) for option in ("depths", "fan_outs", "returns")
 )}  # fmt: skip
 TOGETHER = {"current": ("--current", "a#1=2", "--current", "c=1", "--current", "a#2=2"),
             "wait_s": ("--free-now", "2"), "free_now": ("--wait", "1"), "cores": ("--predictor", "4"),
@@ -91,7 +91,6 @@ def places(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, tuple
     """Whom to ask: a table, and a service that was taught its rows."""
     folder = tmp_path_factory.mktemp("asked")
     (folder / "one.snet").write_text(NETWORK)
-    (folder / "each.json").write_text('{"one": {"shares": [[1, 3]]}}')
     table = "".join(f"{name},{x},{p},{t}\n" for name, x, p, t in rows())
     (folder / "table.csv").write_text("component,x,p,t\n" + table)
     runs = [
@@ -141,7 +140,7 @@ def test_an_option_works_for_a_table_and_a_service_or_is_refused_by_both(
         given = [word for word in given if word not in ("--cores", "8")]
     if command == "allocate" and option != "shares":
         given += SHARES
-    words = [word.format(network=f"{folder}/one.snet", each=f"{folder}/each.json") for word in given]
+    words = [word.format(network=f"{folder}/one.snet") for word in given]
     reported = {}
     for place in ("table", "socket"):
         whom = places["runs"] if command == "predict-run" and place == "table" else places[place]

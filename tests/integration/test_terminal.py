@@ -33,8 +33,8 @@ def commands(tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[str | P
     table, network = folder / "table.csv", folder / "film.snet"
     write_table(table, [columns_of(ComponentNames(names), index, x, p, t)])
     network.write_text(NETWORK)
-    (folder / "sound.snet").write_text("mux .. resample")
-    (folder / "each.json").write_text('{"film": {"shares": [[1, 0]]}}')
+    both = [{"network": NETWORK, "name": "film", "shares": [[1, 0]]}, {"network": "mux .. resample", "name": "sound"}]
+    (folder / "both.json").write_text(json.dumps(both))
     graph = folder / "graph.json"
     graph.write_text(json.dumps({"unit": "ms", "tasks": [{"id": str(i), "time": float(i)} for i in range(1, 30)]}))
     of = ("--table", table)
@@ -48,7 +48,7 @@ def commands(tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[str | P
         "allocate": ["allocate", network, "--cores", "16", *of, "--shares", "1,0"],
         "sweep": ["allocate", network, "--sweep", "cores=1..12", *of, "--shares", "1,0"],
         "pareto": ["allocate", network, "--cores", "8", "--objective", "pareto", *of, "--shares", "1,0"],
-        "together": ["allocate", network, folder / "sound.snet", "--cores", "8", *of, "--each", folder / "each.json"],
+        "together": ["allocate-together", folder / "both.json", "--cores", "8", *of],
         "network": ["network", network],
         "profile": ["profile", EVENTS],
         "simulate": ["simulate", graph, "--cores", "2", "--policy", "fifo"],

@@ -127,10 +127,10 @@ def _a_network_by_id(folder: Path, capsys: pytest.CaptureFixture[str], state: Pa
         assert "workers" in {reason["code"] for reason in found["why"]}
         _, out, _ = run(capsys, "allocate", "film", "--state", state, "--cores", 40, "--instances-max", 1, "--json")
         assert set(json.loads(out)["instances"].values()) == {1}
-        (folder / "other.snet").write_text("read .. write\n")
         box = next(iter(found["cores"]))
-        (folder / "each.json").write_text(json.dumps({"film": {"load": {box: 100}}}))
-        together = ("allocate", "film", "other.snet", "--state", state, "--cores", 40, "--each", "each.json")
+        both = [{"network": "film", "load": {box: 100}}, {"network": "read .. write", "name": "other"}]
+        (folder / "both.json").write_text(json.dumps(both))
+        together = ("allocate-together", "both.json", "--state", state, "--cores", 40)
         status, out, err = run(capsys, *together, "--json")
         assert status == 0, err
         assert [each["name"] for each in json.loads(out)["networks"]] == ["film", "other"]

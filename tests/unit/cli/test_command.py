@@ -192,7 +192,8 @@ def test_jobs_of_a_pool_are_read_from_a_file(table: Path, tmp_path: Path) -> Non
 
 ASKED_OF = {
     "predict": ("a",), "choose-cores": ("a", "--cores-max", "2"), "choose-together": ("{json}", "--cores", "2"),
-    "suggest": ("a",), "advise": ("--to", "sbatch"), "allocate": ("{net}", "--cores", "2"), "watch": ("{net}", "--cores", "2"),
+    "suggest": ("a",), "advise": ("--to", "sbatch"), "allocate": ("{net}", "--cores", "2"),
+    "allocate-together": ("{json}", "--cores", "2"), "watch": ("{net}", "--cores", "2"),
     "simulate": ("{graph}",), "report": ("-o", "r.html"), "forget": ("a", "--yes"), "set-allowed": ("a", "1,2"),
     "pin": ("a", "two_step"), "profile": ("--producer", "a"), "observe-run": ("a", "--size", "1"),
     "predict-run": ("a", "--size", "1", "--workers", "1"), "export": ("out",), "learn": ("--from", "sacct", "{json}"),

@@ -63,9 +63,9 @@ def test_a_service_is_asked_stopped_and_started_again(tmp_path: Path) -> None:
         )
         plan = answer("allocate", network, "--cores", "3", "--load", "work=300", "--socket", socket)
         assert plan["cores"] == {"work": 3}
-        other = tmp_path / "other.snet"
-        other.write_text("work .. work")
-        both = answer("allocate", network, other, "--cores", "8", "--weight", "one=2", "--socket", socket)
+        networks = tmp_path / "networks.json"
+        networks.write_text('[{"network": "work", "weight": 2}, {"network": "work .. work"}]')
+        both = answer("allocate-together", networks, "--cores", "8", "--socket", socket)
         rates = [part["guaranteed_per_s"] for part in both["networks"]]
         assert rates[0] == pytest.approx(2 * rates[1])
         (tmp_path / "both.json").write_text(json.dumps(both))

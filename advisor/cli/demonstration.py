@@ -24,7 +24,7 @@ def demo_command(seed: int) -> Output:
     """
     from advisor.demo.real import run_demo
 
-    with progress(rows=False) as bar:
+    with progress() as bar:
         task = bar.add_task("real components", total=None)
         found = run_demo(seed=seed, tick=lambda total: bar.update(task, total=total, advance=1))
     return Output(found, judged(found["real"]))

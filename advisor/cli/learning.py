@@ -81,23 +81,23 @@ def _learn_files(paths: Sequence[Path], kind: str, given: Mapping[str, Any]) -> 
     files = [RunFile(path, kind, import_module(READERS[kind]).runs) for path in paths]
     result: list[dict[str, Any]] = []
     with progress() as bar:
-        task = bar.add_task("learning", total=sum(file.lines.total for file in files), rows=0)
-        done = rows = 0  # of the files before
+        task = bar.add_task("learning", total=sum(file.lines.total for file in files))
+        done = 0  # bytes of the files before
 
-        def moved(file: RunFile, more: int) -> None:
-            bar.update(task, completed=done + file.lines.read, rows=rows + more)
+        def moved(file: RunFile) -> None:
+            bar.update(task, completed=done + file.lines.read)
 
         for start in range(0, len(files), FILES_TOGETHER):
             with taught(given) as sink:
                 for file in files[start : start + FILES_TOGETHER]:
                     result.append(learn_file(file, sink, moved))
-                    done, rows = done + file.lines.total, rows + result[-1]["runs"] + result[-1]["failed"]
+                    done += file.lines.total
     return Output({"files": result}, (show.learned(each, each["file"], **OF_FILES) for each in result))
 
 
-def learn_file(file: RunFile, sink: Sink, moved: Callable[[RunFile, int], None]) -> dict[str, Any]:
+def learn_file(file: RunFile, sink: Sink, moved: Callable[[RunFile], None]) -> dict[str, Any]:
     """Teach one file; return what is reported about it."""
-    counts, refused, _ = _taught_once(file.read(), sink, lambda rows: moved(file, rows))
+    counts, refused, _ = _taught_once(file.read(), sink, lambda: moved(file))
     tell_refused(file)
     return {
         "file": file.name, "runs": counts["rows"] - counts["failed"], "failed": counts["failed"],
@@ -106,7 +106,7 @@ def learn_file(file: RunFile, sink: Sink, moved: Callable[[RunFile, int], None])
 
 
 def _taught_once(
-    rows: Iterator[Row], sink: Sink, moved: Callable[[int], None]
+    rows: Iterator[Row], sink: Sink, moved: Callable[[], None]
 ) -> tuple[Counter[str], Counter[str], set[str]]:
     """Teach the rows that were not taught before; return counts, those refused by code, and the components of new ones."""
     counts, refused, components = Counter[str](), Counter[str](), set[str]()
@@ -118,7 +118,7 @@ def _taught_once(
         counts["before"] += len(batch) - len(new)
         counts["rows"] += len(new)
         counts["failed"] += sum(row.more.get("ok") is False for row in new)
-        moved(counts["rows"])
+        moved()
     refused.update(sink.rest())
     return counts, refused, components
 
@@ -139,9 +139,9 @@ def _learn_snet(
     with taught(given) as sink, progress() as bar:
         if definition is not None:
             sink.define(name, network_text(definition))
-        task = bar.add_task("learning", total=files.bytes_total, rows=0)
+        task = bar.add_task("learning", total=files.bytes_total)
         counts, refused, boxes = _taught_once(
-            _all_rows(files, ended=ended), sink, lambda rows: bar.update(task, completed=files.bytes_read, rows=rows)
+            _all_rows(files, ended=ended), sink, lambda: bar.update(task, completed=files.bytes_read)
         )
         not_held = list(_allow_one_core(boxes, sink))
     if not counts["rows"] and not counts["before"] and not files.run.grows:

@@ -11,15 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 from rich.console import Console
-from rich.progress import (
-    BarColumn,
-    MofNCompleteColumn,
-    Progress,
-    TaskProgressColumn,
-    TextColumn,
-    TimeElapsedColumn,
-    TimeRemainingColumn,
-)  # fmt: skip
+from rich.progress import Progress
 
 from advisor.errors import ConnectionFailed, InvalidValue, NotAnswered
 
@@ -194,10 +186,10 @@ def learn_table(
     reader = TableReader(table, columns)
     tell_separator(reader)
     with progress() as bar:
-        task = bar.add_task(words, total=reader.lines.total or None, rows=0)
+        task = bar.add_task(f"{words} 0 rows", total=reader.lines.total or None)
         for chunk in reader.chunks(SLICE_ROWS):
             advisor.learn_batch(chunk)
-            bar.update(task, completed=reader.lines.read, rows=reader.rows)
+            bar.update(task, completed=reader.lines.read, description=f"{words} {reader.rows:,} rows")
     tell_refused(reader)
     return reader
 
@@ -211,13 +203,9 @@ def tell_separator(reader: TableReader) -> None:
         errors_console.print(f"{reader.name}: {said}", markup=False)
 
 
-def progress(*, rows: bool = True) -> Progress:
-    """Return a progress bar on standard error, which moves with rows (else steps) and time; silent where it is no terminal."""
-    count = TextColumn("{task.fields[rows]:,} rows") if rows else MofNCompleteColumn()
-    return Progress(
-        TextColumn("{task.description}"), count, BarColumn(), TaskProgressColumn(), TimeElapsedColumn(), TextColumn("left"),
-        TimeRemainingColumn(), console=errors_console, transient=True, disable=not errors_console.is_terminal,
-    )  # fmt: skip
+def progress() -> Progress:
+    """Return a progress bar on standard error; silent where it is no terminal."""
+    return Progress(console=errors_console, transient=True, disable=not errors_console.is_terminal)
 
 
 def tell_refused(reader: TableReader | RunFile) -> None:

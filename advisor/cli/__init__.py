@@ -36,7 +36,7 @@ COMMANDS = {
     "simulate": ("advisor.cli.simulating", "Compute what executing a task graph would take, without running it."),
     "status": ("advisor.cli.asking", "Show totals and what is known of the components."),
     "shards": ("advisor.cli.service_changes", "Show the shards of a service on Ray, or have another number of them."),
-    "report": ("advisor.cli.states", "Write what was learned as one HTML file: curves, residuals, coverage, advice."),
+    "report": ("advisor.cli.states", "Write what was learned as one HTML file: curves, coverage, advice."),
     "forget": ("advisor.cli.service_changes", "Weaken or drop what a service has learned of a component."),
     "set-allowed": ("advisor.cli.service_changes", "Set the core counts that a component allows."),
     "pin": ("advisor.cli.service_changes", "Hold a component to one model, or let the evidence choose again."),

@@ -62,10 +62,10 @@ def _file(out: Path, advisor: Advisor, size: int) -> Output:
     options.learned,
 )
 def report_command(out: Path, **source: Any) -> Output:
-    """Write what was learned to OUT, one HTML file: curves with what was observed, residuals, coverage, advice.
+    """Write what was learned to OUT, one HTML file: curves with what was observed, coverage, advice.
 
     It needs no network and no library, and is drawn as the live page of a service is. Each run was predicted before it was
-    learned: each component's error and coverage are drawn.
+    learned: the table has each component's error and coverage.
     """
     from advisor import __version__
     from advisor.pictures.report import report

@@ -7,7 +7,7 @@ from advisor.pictures import views
 from advisor.pictures.pages import board
 
 VIEWS_MAX = 200  # components with all their charts, those of most runs: 6 KB each
-CARDS_MAX = 2_000  # with a small picture: 2 KB each, so that a file stays below 6 MB
+ROWS_MAX = 2_000  # of the table: 1 KB each, so that a file stays below 4 MB
 
 
 def report(advisor: Advisor, source: str, foot: str) -> str:
@@ -19,10 +19,10 @@ def report(advisor: Advisor, source: str, foot: str) -> str:
     slots: list[int] = views.found(advisor, "", "runs", len(components.slots.names)).tolist()
     names = [components.slots.owner(slot) for slot in slots]
     shown = {name: views.view(advisor, name) for name in names[:VIEWS_MAX]}
-    cards = [{**views.card(advisor, name), "slot": slot} for slot, name in zip(slots[:CARDS_MAX], names, strict=False)]
+    rows = [{**views.row(advisor, name), "slot": slot} for slot, name in zip(slots[:ROWS_MAX], names, strict=False)]
     data = {
         "about": _about(advisor, len(names)),
-        "cards": cards,
+        "rows": rows,
         "views": shown,
         "left": _left(len(names)),
         "foot": foot,
@@ -46,4 +46,4 @@ def _left(known: int) -> str | None:
     if known <= VIEWS_MAX:
         return None
     reported = f"The {VIEWS_MAX:,} components of most runs have their charts here, of {known:,}"
-    return f"{reported}; {min(known, CARDS_MAX):,} have a card."
+    return f"{reported}; {min(known, ROWS_MAX):,} have a row."

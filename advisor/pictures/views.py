@@ -1,7 +1,7 @@
 """What people are shown of a component: its curve over cores with an interval, the runs that it rests on, how it fares.
 
 Plain maps and lists, as a page draws them and a file holds them. Nothing is changed, and what is shown of one component is
-bounded, whatever was learned: about 1 KB for a small picture, 12 KB for a large one.
+bounded, whatever was learned: about 1 KB for a row of the table, 10 KB for a view.
 """
 
 from __future__ import annotations
@@ -15,16 +15,13 @@ from advisor.domain.vectors import Floats, Ints
 from advisor.engine.advisor import Advisor
 from advisor.engine.load import load_of
 from advisor.errors import UnknownComponent
-from advisor.models.learner_layout import CELLS
 from advisor.models.prediction import LEVEL
 
 QUANTILES = (0.5, 0.1, 0.9)  # of the observed load, at which curves are drawn: the typical one first
 COUNTS_EACH = 16  # of cores drawn one by one; beyond, evenly in their logarithm
 COUNTS_MORE = 14
-COUNTS_CARD = 9  # of a small picture
 PREDICTORS_DRAWN = 17
 BEYOND = 2.0  # times the most cores seen: so far a curve is drawn
-CARD_CELLS = 24  # points of a small picture, those of most runs
 TINY = 1e-9  # of a predictor, whose logarithm is taken
 ALIKE = 0.03  # relative difference of predictors up to which a cell is of a curve, and not only near it
 ORDERS = ("runs", "error", "name", "newest")
@@ -51,14 +48,10 @@ def found(advisor: Advisor, text: str, order: str, known: int) -> Ints:
     return slots[np.argsort(-_errors(advisor, slots, known), kind="stable")]
 
 
-def card(advisor: Advisor, component: str) -> dict[str, Any]:
-    """Return a small picture of a component: name, runs, error, one curve, its points, advice; raises UnknownComponent."""
+def row(advisor: Advisor, component: str) -> dict[str, Any]:
+    """Return a component's row in the table: name, runs, error, coverage, advice; raises UnknownComponent."""
     shown = _Shown(advisor, component)
-    if shown.learned:
-        drawn = _counts(shown.low, shown.high, COUNTS_CARD)
-        shown.data |= {"seen": short([shown.low, shown.high]), "curve": shown.curve(shown.places()[0], drawn)}
-        shown.data |= {"cells": shown.cells_shown(drawn[0], CARD_CELLS), "advice": shown.advice()}
-    return shown.data
+    return shown.data | ({"advice": shown.advice()} if shown.learned else {})
 
 
 def view(advisor: Advisor, component: str) -> dict[str, Any]:
@@ -71,8 +64,7 @@ def view(advisor: Advisor, component: str) -> dict[str, Any]:
     dict
         component, runs, error; status: as `Advisor.status` tells; seen: the fewest and most cores; curves: maps of lists
         (n,) `cores`, `elapsed_s`, `low_s`, `high_s` at a `predictor`, the typical one first; cells: lists (k,) `predictor`,
-        `cores`, `runs`, `mean_s`, `deviation_s`, and of what is predicted there now, `elapsed_s`, `low_s`, `high_s`, and
-        `fewest_s` on the fewest cores drawn, the nearest `curve`, whether its predictor is `exact`; growth: a curve over
+        `cores`, `runs`, `mean_s`, `deviation_s`, the nearest `curve`, whether its predictor is `exact`; growth: a curve over
         predictors on the `cores` of most runs, or None; advice: what `choose_cores` says of the typical predictor.
     """
     shown = _Shown(advisor, component)
@@ -81,12 +73,12 @@ def view(advisor: Advisor, component: str) -> dict[str, Any]:
         return data
     drawn, places = _counts(shown.low, shown.high), shown.places()
     data |= {"seen": short([shown.low, shown.high]), "curves": [shown.curve(x, drawn) for x in places]}
-    data |= {"cells": shown.cells_shown(drawn[0], CELLS), "growth": shown.growth()}
+    data |= {"cells": shown.cells_shown(), "growth": shown.growth()}
     return data | {"advice": shown.advice()}
 
 
 def _errors(advisor: Advisor, slots: Ints, known: int) -> Floats:
-    """Return the errors (n,) that a card tells of components, -1 where nothing was scored."""
+    """Return the errors (n,) that a row tells of components, -1 where nothing was scored."""
     components = advisor.components
     scored = components.table.scored(slots)
     found = np.full(known, -1.0)
@@ -172,31 +164,26 @@ class _Shown:
         points = elementary.spaced(low, high, PREDICTORS_DRAWN)
         return {"cores": cores, "predictor": short(points), **self.times(points[:, None], cores)}
 
-    def cells_shown(self, fewest: float, most: int) -> dict[str, Any]:
-        """Return what was observed, as far as it is kept, and what is predicted there now: of the `most` cells of most runs."""
+    def cells_shown(self) -> dict[str, Any]:
+        """Return what was observed, as far as it is kept."""
         if self.cells is None:
             return {}
         z, points, runs, means, scatter = self.cells
-        chosen = np.argsort(-runs, kind="stable")[:most]
         spread = np.sqrt(scatter / np.maximum(runs - 1.0, 1.0))
-        cores, points = elementary.exp(z[:, -1])[chosen], points[chosen]
-        drawn = np.array(self.places() if most > CARD_CELLS else self.places()[:1])
+        drawn = np.array(self.places())
         sizes, sizes_drawn = (np.log(np.maximum(each, TINY)).sum(axis=1) for each in (points, drawn))
         curve = np.abs(sizes[:, None] - sizes_drawn).argmin(axis=1)
         exact = (np.abs(points - drawn[curve]) <= ALIKE * np.abs(drawn[curve])).all(axis=1)
         return {
             "curve": curve.tolist(), "exact": exact.tolist(),
-            "predictor": [short(point) for point in points], "cores": short(cores), "runs": short(runs[chosen]),
-            "mean_s": short(means[chosen]), "deviation_s": short(spread[chosen]), **self.times(points, cores),
-            "fewest_s": self.times(points, np.full(len(cores), fewest))["elapsed_s"],
+            "predictor": [short(point) for point in points], "cores": short(elementary.exp(z[:, -1])),
+            "runs": short(runs), "mean_s": short(means), "deviation_s": short(spread),
         }  # fmt: skip
 
 
-def _counts(low: float, high: float, most: int | None = None) -> list[float]:
+def _counts(low: float, high: float) -> list[float]:
     """Return the counts of cores at which curves are drawn, ascending: from the fewest seen, or one, to beyond the most."""
     start, end = min(low, 1.0), min(max(BEYOND * high, 2.0), float(limits.CORES_MAX))
-    if most is not None:
-        return sorted({start, high, *_spaced(start, end, most)})
     each = [float(p) for p in range(1, COUNTS_EACH + 1) if start <= p <= end]
     return sorted({start, low, high, *each, *_spaced(start, end, COUNTS_MORE)})
 

@@ -28,7 +28,7 @@ from advisor.service.page_topics import PageTopics
 from advisor.service.turns import others_first
 
 NEWS_AGE_S = 1.0  # news are sent again for so long: people read no faster
-CARDS_A_PAGE = 24
+ROWS_A_PAGE = 24
 SEARCHED_INLINE = 2_048  # components searched in a turn, a millisecond; more of them are searched in a thread
 ASKED_LETTERS = 400  # of a text that is searched, of a name
 NUMBER_DIGITS_MAX = 12  # of a page, or of a version: seconds since 1970, and then one a second
@@ -105,15 +105,15 @@ class LivePage:
         search = partial(views.found, advisor, text, order, len(advisor.components.slots.names))
         small = len(advisor.components.slots.names) <= SEARCHED_INLINE
         slots = search() if small else await to_thread.run_sync(search)
-        pages = max(1, -(-len(slots) // CARDS_A_PAGE))
+        pages = max(1, -(-len(slots) // ROWS_A_PAGE))
         page = min(page, pages - 1)
-        cards: list[dict[str, Any]] = []
-        shown: list[int] = slots[page * CARDS_A_PAGE : (page + 1) * CARDS_A_PAGE].tolist()
+        rows: list[dict[str, Any]] = []
+        shown: list[int] = slots[page * ROWS_A_PAGE : (page + 1) * ROWS_A_PAGE].tolist()
         for slot in shown:
-            cards.append(views.card(advisor, advisor.components.slots.owner(slot)))
+            rows.append(views.row(advisor, advisor.components.slots.owner(slot)))
             await others_first()
         known = len(advisor.components.slots.components)
-        return {"known": known, "found": len(slots), "page": page, "pages": pages, "cards": cards}
+        return {"known": known, "found": len(slots), "page": page, "pages": pages, "rows": rows}
 
     async def _component(self, request: Request) -> Any:
         return views.view(self._hub.engine.advisor, _text(request, "name"))

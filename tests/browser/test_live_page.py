@@ -19,11 +19,11 @@ from advisor import SyncClient
 
 TEXT = "net main connect read .. (small | large) .. write;"
 SIZES, CORES = (64.0, 256.0, 1024.0), (1, 2, 4, 8, 16)
-VIEWS = ("", "components", "component/blur", "answers")
+VIEWS = ("", "component/blur", "answers")
 WIDTHS = (360, 820, 1440)
 
 # Labels of axes: pairs of texts of one chart that lie on one another.
-OVERLAPS = """return Array.from(document.querySelectorAll('.chart:not(.small) svg')).flatMap(svg => {
+OVERLAPS = """return Array.from(document.querySelectorAll('.chart svg')).flatMap(svg => {
   const texts = Array.from(svg.querySelectorAll('text'));
   const boxes = texts.map(text => [text.textContent, text.getBoundingClientRect()]);
   const lie = (a, b) => a.left < b.right - 1 && b.left < a.right - 1 && a.top < b.bottom - 2 && b.top < a.bottom - 2;
@@ -84,16 +84,18 @@ def go(window: Browser, served: Served, view: str = "", width: int = 1000, **how
 def test_what_is_observed_appears_by_itself(window: Browser, served: Served) -> None:
     go(window, served)
     window.until(
-        "return document.querySelector('.cards .empty')?.textContent.includes(arguments[0])", str(served.socket)
+        "return document.querySelector('#rows .empty')?.textContent.includes(arguments[0])", str(served.socket)
     )
     with served.client(producer="scheduler") as client:
         rows(client)
-        window.until("return document.querySelectorAll('a.card svg').length === 5")
+        window.until("return document.querySelectorAll('#rows tbody tr').length === 5")
         window.until("return document.querySelector('.tiles .tile:nth-child(2) b').textContent === '300'")
-        assert set(window.run(TEXTS, "a.card h3")) == {"blur", "read", "small", "large", "write"}
+        assert set(window.run(TEXTS, "#rows tbody th")) == {"blur", "read", "small", "large", "write"}
         client.observe("late", elapsed_s=0.5)
         client.flush()
-        window.until("return Array.from(document.querySelectorAll('a.card h3'), h => h.textContent).includes('late')")
+        window.until(
+            "return Array.from(document.querySelectorAll('#rows tbody th'), h => h.textContent).includes('late')"
+        )
 
 
 def test_a_component_is_opened_by_keys_and_its_curves_tell_what_was_learned(window: Browser, served: Served) -> None:
@@ -103,36 +105,37 @@ def test_a_component_is_opened_by_keys_and_its_curves_tell_what_was_learned(wind
         chosen = client.choose_cores("blur", predictor=256.0, cores_max=16)
     go(window, served)
     window.press("/")
-    window.until("return document.activeElement.id === 'find' && document.querySelectorAll('a.card').length === 5")
+    window.until(
+        "return document.activeElement.id === 'find' && document.querySelectorAll('#rows tbody tr').length === 5"
+    )
     window.press(*"LU")
-    window.until("return document.querySelectorAll('a.card').length === 1")
+    window.until("return document.querySelectorAll('#rows tbody tr').length === 1")
     window.press(Keys.ENTER)
     window.press(Keys.ENTER)
     window.until("return document.querySelectorAll('.charts .chart svg circle.dot').length > 0")
     assert window.run("return document.querySelector('h1').textContent") == "blur"
     assert window.run("return document.title").startswith("blur")
-    assert window.run(TEXTS, "figcaption b") == ["Speedup", "Time of a run", "Growth with the input", "Residuals"]
+    assert window.run(TEXTS, "figcaption b") == ["Time of a run", "Growth with the input"]
     labels = window.run(TEXTS, "svg text.label")
     assert labels == [
-        "speedup over 1 core [×]", "cores", "elapsed time of one run", "cores", "elapsed time of one run",
-        "predictor (size of the input)", "observed over predicted − 1", "predicted time of a run",
+        "elapsed time of one run", "cores", "elapsed time of one run", "predictor (size of the input)",
     ]  # fmt: skip
     assert window.run("return document.querySelectorAll('.chart:nth-child(1) circle.dot').length") == len(SIZES) * len(
         CORES
     )
-    assert window.run("return document.querySelectorAll('.chart:nth-child(2) path.band').length") == len(SIZES)
+    assert window.run("return document.querySelectorAll('.chart:nth-child(1) path.band').length") == len(SIZES)
     assert f"Give it {chosen.cores} cores" in window.run("return document.querySelector('.advice').textContent")
-    window.run("document.querySelectorAll('.plot')[1].focus()")
+    window.run("document.querySelectorAll('.plot')[0].focus()")
     for _ in range(40):  # to the place of 8 cores
         window.press(Keys.ARROW_RIGHT)
-        words = window.run("return document.querySelectorAll('.tip')[1].innerText")
+        words = window.run("return document.querySelectorAll('.tip')[0].innerText")
         if words.startswith("8 cores"):
             break
     middle = next(line for line in words.splitlines() if line.startswith("size 256: "))
     number, unit = middle.removeprefix("size 256: ").split(" (")[0].split(" ")
     assert float(number) * {"s": 1.0, "ms": 1e-3}[unit] == pytest.approx(wanted.elapsed_s, rel=2e-3)
     window.press(Keys.ESCAPE)
-    assert window.run("return document.querySelectorAll('.tip')[1].hidden")
+    assert window.run("return document.querySelectorAll('.tip')[0].hidden")
 
 
 def test_after_a_restart_the_page_shows_what_the_state_has(window: Browser, tmp_path: Path) -> None:
@@ -141,10 +144,15 @@ def test_after_a_restart_the_page_shows_what_the_state_has(window: Browser, tmp_
     with serving(tmp_path, state=tmp_path / "state", http="127.0.0.1:0") as live:
         served = Served(live)
         go(window, served)
-        window.until("return document.querySelectorAll('a.card').length === 5")
-        assert window.run(TEXTS, "figcaption b") == ["Error of each component", "Coverage of each component"]
+        window.until("return document.querySelectorAll('#rows tbody tr').length === 5")
         assert window.run(TEXTS, ".tile b")[2].endswith(" %")
-        assert sorted(window.run(TEXTS, "[aria-label=Advice] tbody th")) == ["blur", "large", "read", "small", "write"]
+        assert sorted(window.run(TEXTS, "[aria-label=Components] tbody th")) == [
+            "blur",
+            "large",
+            "read",
+            "small",
+            "write",
+        ]
         with served.client() as client:
             chosen = client.choose_cores("blur", predictor=256.0, cores_max=16)
         window.until("return document.querySelectorAll('[aria-label=\"Choices of cores\"] tbody tr').length === 1")
@@ -180,23 +188,23 @@ def test_of_ten_thousand_components_a_page_holds_a_few(window: Browser, served: 
         )  # fmt: skip
         client.observe("needle_in_the_hay", elapsed_s=1.0)
         client.flush()
-    go(window, served, "components")
-    window.until("return document.querySelectorAll('a.card svg').length === 24")
+    go(window, served)
+    window.until("return document.querySelectorAll('#rows tbody tr').length === 24")
     assert window.run("return document.querySelector('.controls p').textContent") == "10,001 components"
     nodes = window.run("return document.querySelectorAll('*').length")
     window.run("document.getElementById('after').click()")
-    window.until("return document.querySelector('.cards').dataset.page === '1'")
+    window.until("return document.querySelector('#rows').dataset.page === '1'")
     window.run("document.getElementById('find').focus()")
     window.press(*"Needle")
-    window.until("return document.querySelectorAll('a.card').length === 1")
-    assert window.run(TEXTS, "a.card h3") == ["needle_in_the_hay"]
+    window.until("return document.querySelectorAll('#rows tbody tr').length === 1")
+    assert window.run(TEXTS, "#rows tbody th") == ["needle_in_the_hay"]
     window.run("const find = document.getElementById('find'); find.value = ''; find.dispatchEvent(new Event('input'))")
     order = (
         "const order = document.getElementById('order'); order.value = 'name'; order.dispatchEvent(new Event('change'))"
     )
-    window.until("return document.querySelectorAll('a.card').length === 24")
+    window.until("return document.querySelectorAll('#rows tbody tr').length === 24")
     window.run(order)
-    window.until("return document.querySelector('a.card h3').textContent === 'needle_in_the_hay'")
+    window.until("return document.querySelector('#rows tbody th').textContent === 'needle_in_the_hay'")
     assert abs(window.run("return document.querySelectorAll('*').length") - nodes) < 200
     assert window.memory() < 100e6
 
@@ -204,12 +212,12 @@ def test_of_ten_thousand_components_a_page_holds_a_few(window: Browser, served: 
 def test_what_an_empty_page_says_to_run_runs_as_it_stands(window: Browser, served: Served) -> None:
     def said(view: str) -> str:
         go(window, served, view)
-        place = f"{'' if view else '.cards '}.empty pre"
+        place = f"{'' if view else '#rows '}.empty pre"
         window.until("return document.querySelector(arguments[0])", place)
         return window.run(TEXTS, place)[0]
 
     subprocess.run([sys.executable, "-c", said("")], check=True)
-    window.until("return document.querySelectorAll('a.card').length === 1")
+    window.until("return document.querySelectorAll('#rows tbody tr').length === 1")
     line = said("answers")
     command = line.replace("advisor", f"{shlex.quote(sys.executable)} -m advisor.cli", 1)
     subprocess.run(["sh", "-c", command], check=True, stdout=subprocess.DEVNULL)
@@ -238,7 +246,7 @@ def test_nothing_overlaps_and_nothing_is_cut_at_any_width_in_light_and_dark(wind
     for width in WIDTHS:
         for view in VIEWS:
             go(window, served, view, width, dark=width == WIDTHS[1])
-            window.until("return document.querySelector('.chart svg, .empty, .facts, .answer, .net, .card, tbody tr')")
+            window.until("return document.querySelector('.chart svg, .empty, .facts, .answer, tbody tr')")
             assert window.run("return document.documentElement.scrollWidth") == width, (width, view)
             assert window.run(OVERLAPS) == [], (width, view)
             assert window.run("return Array.from(document.querySelectorAll('section')).every(s => s.innerText.trim())")
@@ -253,14 +261,14 @@ def test_names_are_text(window: Browser, served: Served) -> None:
             for p in (1, 2, 4):
                 client.observe(name, cores=p, elapsed_s=1.0 / p)
         client.flush()
-        go(window, served, "components")
-        window.until("return document.querySelectorAll('a.card svg').length === 3")
-        assert sorted(window.run(TEXTS, "a.card h3")) == sorted(hostile)
+        go(window, served)
+        window.until("return document.querySelectorAll('#rows tbody tr').length === 3")
+        assert sorted(window.run(TEXTS, "#rows tbody th")) == sorted(hostile)
         for name in hostile:
-            window.run("location.hash = '#/components'")
-            cards = "Array.from(document.querySelectorAll('a.card'))"
+            window.run("location.hash = '#/'")
+            links = "Array.from(document.querySelectorAll('#rows a'))"
             window.until(
-                f"const card = {cards}.find(c => c.textContent.includes(arguments[0])); card?.click(); return card",
+                f"const link = {links}.find(c => c.textContent.includes(arguments[0])); link?.click(); return link",
                 name,
             )
             window.until("return document.querySelector('h1')?.textContent === arguments[0]", name)

@@ -35,7 +35,7 @@ def taught(count: int = 450) -> Advisor:
     return advisor
 
 
-def test_a_table_becomes_one_file_with_curves_residuals_coverage_and_advice(
+def test_a_table_becomes_one_file_with_curves_coverage_and_advice(
     tmp_path: Path, browser: Browser, advisor: Command, capsys: pytest.CaptureFixture[str]
 ) -> None:
     table, page = tmp_path / "runs.csv", tmp_path / "report.html"
@@ -45,22 +45,23 @@ def test_a_table_becomes_one_file_with_curves_residuals_coverage_and_advice(
     browser.open(page, 1280, 900)
     assert browser.driver.title == "Overview · Advisor: runs.csv"
     reported = taught(900)
-    assert browser.run(TEXTS, "figcaption b") == ["Error of each component", "Coverage of each component"]
     ledger = reported.ledger()
     tiles = browser.run(TEXTS, ".tile b")
     assert tiles == ["3", "900", f"{ledger['scores']:,}", f"{ledger['covered'] / ledger['scores']:.1%}"]
-    cells = browser.run(TEXTS, "[aria-label=Advice] tbody tr > *")
-    advice = [cells[at : at + 5] for at in range(0, len(cells), 5)]
-    assert sorted(row[0] for row in advice) == sorted(NAMES)
-    for name, cores, size, _, why in advice:
+    cells = browser.run(TEXTS, "[aria-label=Components] tbody tr > *")
+    rows_shown = [cells[at : at + 8] for at in range(0, len(cells), 8)]
+    assert sorted(row[0] for row in rows_shown) == sorted(NAMES)
+    for name, runs, _, coverage, cores, size, _, why in rows_shown:
+        assert runs == "300"
+        assert coverage.endswith(" %")
         choice = reported.choose_cores(name, predictor=float(size), cores_max=16)
         assert (cores, why) == (f"{choice.cores} core{'' if choice.cores == 1 else 's'}", choice.why)
     browser.run("document.querySelector('a[href=\"#/component/blur\"]').click()")
-    browser.until("return document.querySelectorAll('.charts svg').length === 4")
-    assert browser.run(TEXTS, "figcaption b") == ["Speedup", "Time of a run", "Growth with the input", "Residuals"]
-    assert browser.run("return document.querySelectorAll('.chart:nth-child(4) circle.dot').length") == 15
-    browser.run("location.hash = '#/components'")
-    browser.until("return document.querySelectorAll('a.card svg').length === 3")
+    browser.until("return document.querySelectorAll('.charts svg').length === 2")
+    assert browser.run(TEXTS, "figcaption b") == ["Time of a run", "Growth with the input"]
+    assert browser.run("return document.querySelectorAll('.chart:nth-child(1) circle.dot').length") == 15
+    browser.run("location.hash = '#/'")
+    browser.until("return document.querySelectorAll('#rows tbody tr').length === 3")
 
 
 def test_a_state_becomes_a_file_that_fits_a_phone(tmp_path: Path, browser: Browser, advisor: Command) -> None:
@@ -78,12 +79,12 @@ def test_a_large_state_becomes_a_file_of_bounded_size(monkeypatch: pytest.Monkey
             reported.observe(f"c{n}", cores=p, elapsed_s=1.0 / p, count=1 + n)
     whole = len(report.report(reported, "all", ""))
     monkeypatch.setattr(report, "VIEWS_MAX", 5)
-    monkeypatch.setattr(report, "CARDS_MAX", 20)
+    monkeypatch.setattr(report, "ROWS_MAX", 20)
     page = report.report(reported, "few", "")
     assert len(page) < 0.7 * whole
     assert '"component":"c59"' in page
     assert '"component":"c1"' not in page
-    assert "The 5 components of most runs have their charts here, of 60; 20 have a card." in page
+    assert "The 5 components of most runs have their charts here, of 60; 20 have a row." in page
 
 
 def test_what_cannot_be_written_is_refused_with_words(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -45,9 +45,8 @@ def test_a_view_is_what_the_advisor_predicts_and_what_it_keeps() -> None:
     assert view["growth"]["predictor"][0] == 100.0
     assert view["growth"]["predictor"][-1] == 400.0
     assert view["advice"]["cores"] == advisor.choose_cores("blur", predictor=200.0, cores_max=8).cores
-    card = views.card(advisor, "blur")
-    assert card["error"] == view["error"]
-    assert len(card["curve"]["cores"]) <= views.COUNTS_CARD + 2
+    row = views.row(advisor, "blur")
+    assert all(row[key] == view[key] for key in row)
     assert advisor.to_bytes() == before
 
 
@@ -63,9 +62,9 @@ def test_whatever_was_learned_can_be_shown(case: str) -> None:
         advisor.observe("c", predictor=x, cores=cores, elapsed_s=1.0 / cores, ok=case != "failed runs only")
     if case == "forgotten":
         advisor.forget("c")
-    view, card = views.view(advisor, "c"), views.card(advisor, "c")
-    assert json.dumps([view, card], allow_nan=False)
-    assert ("curves" in view) == ("curve" in card) == (case not in ("failed runs only", "forgotten"))
+    view, row = views.view(advisor, "c"), views.row(advisor, "c")
+    assert json.dumps([view, row], allow_nan=False)
+    assert ("curves" in view) == ("advice" in row) == (case not in ("failed runs only", "forgotten"))
     if "curves" in view:
         assert all(min(curve["low_s"]) > 0.0 for curve in view["curves"])
         assert bool(view["cells"]) == (case != "no learner")
@@ -90,7 +89,7 @@ def test_components_are_found_by_a_part_of_their_name_in_the_order_asked_for() -
     assert found(" rEnder", "runs") == ["render.b", "UNRENDERED", "Render.a"]
     assert found("", "name") == ["Render.a", "UNRENDERED", "load", "render.b"]
     assert found("", "newest") == ["UNRENDERED", "load", "render.b", "Render.a"]
-    errors = {name: views.card(advisor, name)["error"] for name in found("", "name")}
+    errors = {name: views.row(advisor, name)["error"] for name in found("", "name")}
     oldest = found("", "newest")[::-1]
     assert found("", "error") == sorted(oldest, key=lambda name: -(errors[name] or 0.0))
     assert max(errors, key=lambda name: errors[name] or 0.0) in ("load", "render.b")
@@ -98,4 +97,4 @@ def test_components_are_found_by_a_part_of_their_name_in_the_order_asked_for() -
     with pytest.raises(UnknownComponent, match="load"):
         views.view(advisor, "laod")
     with pytest.raises(UnknownComponent):
-        views.card(advisor, next(name for name in names if SEPARATOR in name))
+        views.row(advisor, next(name for name in names if SEPARATOR in name))

@@ -80,8 +80,8 @@ async def test_components_are_searched_paged_and_shown(tmp_path: Path, monkeypat
             await reported(live, "/page/components?order=name&page=99"),
         )
         assert [first[key] for key in ("known", "found", "page", "pages")] == [61, 61, 0, 3]
-        assert [card["component"] for card in first["cards"]] == [f"c{n:03}" for n in range(page.CARDS_A_PAGE)]
-        assert (last["page"], last["cards"][-1]["component"]) == (2, "odd <name>")
+        assert [row["component"] for row in first["rows"]] == [f"c{n:03}" for n in range(page.ROWS_A_PAGE)]
+        assert (last["page"], last["rows"][-1]["component"]) == (2, "odd <name>")
         assert (await reported(live, "/page/components?find=C01&order=name"))["found"] == 10
         assert (await reported(live, "/page/component?name=c001"))["runs"] == 2
         for path, status, word in (

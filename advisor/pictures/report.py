@@ -16,10 +16,10 @@ def report(advisor: Advisor, source: str, foot: str) -> str:
     `source`: where it learned from: stands in the title. `foot`: last line: by what and when the report was made.
     """
     components = advisor.components
-    slots: list[int] = views.found(advisor, "", "runs", len(components.slots.names)).tolist()
+    slots: list[int] = views.found(advisor, "", len(components.slots.names)).tolist()
     names = [components.slots.owner(slot) for slot in slots]
     shown = {name: views.view(advisor, name) for name in names[:VIEWS_MAX]}
-    rows = [{**views.row(advisor, name), "slot": slot} for slot, name in zip(slots[:ROWS_MAX], names, strict=False)]
+    rows = [views.row(advisor, name) for name in names[:ROWS_MAX]]
     data = {
         "about": _about(advisor, len(names)),
         "rows": rows,

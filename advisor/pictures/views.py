@@ -24,28 +24,21 @@ PREDICTORS_DRAWN = 17
 BEYOND = 2.0  # times the most cores seen: so far a curve is drawn
 TINY = 1e-9  # of a predictor, whose logarithm is taken
 ALIKE = 0.03  # relative difference of predictors up to which a cell is of a curve, and not only near it
-ORDERS = ("runs", "error", "name", "newest")
 
 
-def found(advisor: Advisor, text: str, order: str, known: int) -> Ints:
-    """Return the slots (n,) of the components that have a text in their name, in an order of `ORDERS`. Cost O(components).
+def found(advisor: Advisor, text: str, known: int) -> Ints:
+    """Return the slots (n,) of the components that have a text in their name, those of most runs first. Cost O(components).
 
     Nothing but names and exact counts is read: a component is solved when it is shown. Of the first `known` slots, which
     stay as they are while others are added: the search may run beside folds.
     """
     components = advisor.components
     wanted = text.strip().lower()
-    named = {slot: name for name, slot in components.slots.components.items() if slot < known}
-    chosen = [slot for slot, name in named.items() if wanted in name.lower()]
-    slots = np.array(chosen, np.int64)
-    if order == "name":
-        return np.array(sorted(chosen, key=named.__getitem__), np.int64)
-    if order == "newest":
-        return slots[::-1]
-    table = components.table
-    if order == "runs":
-        return slots[np.argsort(-table.runs(slots), kind="stable")]
-    return slots[np.argsort(-_errors(advisor, slots, known), kind="stable")]
+    slots = np.array(
+        [slot for name, slot in components.slots.components.items() if slot < known and wanted in name.lower()],
+        np.int64,
+    )
+    return slots[np.argsort(-components.table.runs(slots), kind="stable")]
 
 
 def row(advisor: Advisor, component: str) -> dict[str, Any]:
@@ -75,21 +68,6 @@ def view(advisor: Advisor, component: str) -> dict[str, Any]:
     data |= {"seen": short([shown.low, shown.high]), "curves": [shown.curve(x, drawn) for x in places]}
     data |= {"cells": shown.cells_shown(), "growth": shown.growth()}
     return data | {"advice": shown.advice()}
-
-
-def _errors(advisor: Advisor, slots: Ints, known: int) -> Floats:
-    """Return the errors (n,) that a row tells of components, -1 where nothing was scored."""
-    components = advisor.components
-    scored = components.table.scored(slots)
-    found = np.full(known, -1.0)
-    found[slots] = np.where(scored > 0, components.table["error"][slots] / np.maximum(scored, 1), -1.0)
-    for name, table in list(components.learners.tables.items()):
-        if name.count("-") == 1:  # of elapsed times
-            n = table.size
-            owner, scores = table.int_field("component")[:n], table.int_field("scores")[:n]
-            mine = (owner >= 0) & (owner < known) & (scores > 0)
-            found[owner[mine]] = table.column("error")[:n][mine] / scores[mine]
-    return found[slots]
 
 
 class _Shown:

@@ -18,10 +18,9 @@ from starlette.responses import Response
 
 from advisor.domain.json_bytes import as_json
 from advisor.domain.limits import NAME_BYTES_MAX
-from advisor.errors import AdvisorError, InvalidValue, TooLarge, UnknownComponent, UnknownNetwork, not_one_of
+from advisor.errors import AdvisorError, InvalidValue, TooLarge, UnknownComponent, UnknownNetwork
 from advisor.pictures import views
 from advisor.pictures.pages import board
-from advisor.pictures.views import ORDERS
 from advisor.service.explaining import sentences
 from advisor.service.hub import Hub
 from advisor.service.page_topics import PageTopics
@@ -97,12 +96,9 @@ class LivePage:
         return self._document
 
     async def _components(self, request: Request) -> Any:
-        text, order = _text(request, "find"), _text(request, "order") or ORDERS[0]
-        if order not in ORDERS:
-            raise not_one_of("order", order, ORDERS)
-        page = _number(request, "page")
+        text, page = _text(request, "find"), _number(request, "page")
         advisor = self._hub.engine.advisor
-        search = partial(views.found, advisor, text, order, len(advisor.components.slots.names))
+        search = partial(views.found, advisor, text, len(advisor.components.slots.names))
         small = len(advisor.components.slots.names) <= SEARCHED_INLINE
         slots = search() if small else await to_thread.run_sync(search)
         pages = max(1, -(-len(slots) // ROWS_A_PAGE))

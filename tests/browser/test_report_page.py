@@ -43,7 +43,7 @@ def test_a_table_becomes_one_file_with_curves_coverage_and_advice(
     advisor("report", "--table", table, "-o", page)
     assert capsys.readouterr().out == f"{page}: 3 components, {page.stat().st_size:,} bytes\n"
     browser.open(page, 1280, 900)
-    assert browser.driver.title == "Overview · Advisor: runs.csv"
+    assert browser.driver.title == "Advisor: runs.csv"
     reported = taught(900)
     ledger = reported.ledger()
     tiles = browser.run(TEXTS, ".tile b")

@@ -100,18 +100,16 @@ function keeper() {
   };
 }
 
-let wanted = { find: "", order: "runs", page: 0 };
+let wanted = { find: "", page: 0 };
 views[""] = () => {
   const find = tag("input", { id: "find", type: "search", placeholder: "a part of a name", autocomplete: "off", spellcheck: "false",
     value: wanted.find, "aria-keyshortcuts": "/" });
-  const order = tag("select", { id: "order" }, [["runs", "most runs"], ["error", "largest error"], ["name", "name"], ["newest",
-    "newest"]].map(([value, words]) => tag("option", { value, selected: value === wanted.order }, words)));
-  const tiles = tag("dl", { class: "tiles" }), last = tag("div");
+  const tiles = tag("dl", { class: "tiles" }), answers = tag("div", { class: "stack" });
   const reply = tag("p", { class: "soft", role: "status" }), rows = tag("div", { id: "rows" }), before = tag("button",
     { type: "button", id: "before" }, "← before"), after = tag("button", { type: "button", id: "after" }, "next →"), where = tag("span",
     { class: "soft" });
   const due = keeper();
-  let loads = 0;
+  let loads = 0, shown = null;
   const load = async () => {
     const mine = ++loads, found = await source.components(wanted);
     if (mine !== loads) return;
@@ -130,20 +128,19 @@ views[""] = () => {
     waiting = setTimeout(() => { wanted = { ...wanted, find: find.value, page: 0 }; load(); }, 120); });
   find.addEventListener("keydown", event => { if (event.key === "Escape") { find.value = ""; find.dispatchEvent(new Event("input"));
     } if (event.key === "Enter" && rows.querySelector("a")) rows.querySelector("a").focus(); });
-  order.addEventListener("change", () => { wanted = { ...wanted, order: order.value, page: 0 }; load(); });
   const turn = by => { wanted.page += by; load().then(() => main.scrollIntoView({ block: "start" })); };
   before.addEventListener("click", () => turn(-1)); after.addEventListener("click", () => turn(1));
   const draw = async changed => {
     if (due(changed)) await load();
     if (held) swap(tiles, ...held.about.map(([name, value, words]) => tile(name, value, words)));
     else drawTiles(tiles);
-    if (topics.answers) swap(last, topics.answers.choices.length ? asked(topics.answers.choices.slice(0, 3)) : [], ...topics.answers.answers.slice(0, 3).map(answerOf),
+    if (topics.answers && topics.answers !== shown) swap(answers, topics.answers.choices.length ? asked(topics.answers.choices) : [], ...topics.answers.answers.map(answerOf),
       topics.answers.answers.length + topics.answers.choices.length ? "" : noAnswers());
+    shown = topics.answers;
   };
-  return { node: tag("div", {}, tiles, section("Components", null, tag("div", { class: "controls" }, tag("label", {}, tag("span", {}, "Find"), find), tag("label", {},
-    tag("span", {}, "First"), order), reply), rows, tag("div", { class: "pager", hidden: true }, before, where, after),
+  return { node: tag("div", {}, tiles, section("Components", null, tag("div", { class: "controls" }, tag("label", {}, tag("span", {}, "Find"), find), reply), rows, tag("div", { class: "pager", hidden: true }, before, where, after),
     held && held.left ? tag("p", { class: "soft" }, held.left) : null),
-    held ? null : section("Latest answers", tag("a", { href: "#/answers" }, "all of them"), last)), topics: ["now", "answers"], draw };
+    held ? null : section("Recent answers", null, answers)), topics: ["now", "answers"], draw };
 };
 views.component = name => {
   const inside = tag("div"), title = tag("h1", {}, isolated(name));
@@ -175,7 +172,7 @@ views.component = name => {
     if (charts && specs.length) charts.show(specs); else charts = specs.length ? gallery(specs) : null;
     swap(inside, parts, charts || [], rest, notes.length ? tag("ul", { class: "notes" }, notes.map(note => tag("li", {}, isolated(note)))) : []);
   };
-  return { node: tag("section", {}, tag("p", { class: "crumbs" }, tag("a", { href: "#/" }, "Components")), title, inside), topics: ["now"],
+  return { node: tag("section", {}, tag("p", { class: "crumbs" }, tag("a", { href: "#/" }, "All components")), title, inside), topics: ["now"],
     draw };
 };
 const noAnswers = () => empty("No answer yet", "The last hundred allocations, and the newest choices of cores, stand here with their reasons. Ask for one:", plans());
@@ -199,17 +196,6 @@ function answerOf(answer) {
       isolated(answer.bottleneck.join(", "))) : null) : null,
     answer.why.length ? tag("ul", { class: "why" }, answer.why.map(text => tag("li", {}, isolated(text)))) : null, more);
 }
-views.answers = () => {
-  const inside = tag("div", { class: "stack" });
-  let shown = "";
-  const draw = () => {
-    const answers = topics.answers;
-    if (!answers || JSON.stringify(answers) === shown) return;
-    shown = JSON.stringify(answers);
-    swap(inside, answers.choices.length ? asked(answers.choices) : [], answers.answers.length ? answers.answers.map(answerOf) : answers.choices.length ? [] : noAnswers());
-  };
-  return { node: section("Recent answers", null, inside), topics: ["answers"], draw };
-};
 const runTime = choice => seconds(choice.elapsed_s) + " (" + seconds(choice.low_s) + " to " + seconds(choice.high_s) + ")";
 const learned = rows => table(["Component", "Runs", "Off by", "In 90 % interval", "Give it", "At size", "Then a run takes", "Because"], rows.map(({ component, runs, error, coverage, advice }) => [
   linked(component), whole(runs), percent(error), percent(coverage, 1), ...(advice ? [coresText(advice.cores), sized(advice.predictor), runTime(advice), isolated(advice.why)]
@@ -229,11 +215,8 @@ const service = {
     { id }),
 };
 const file = {
-  async components({ find, order, page }) {
+  async components({ find, page }) {
     const text = find.trim().toLowerCase(), found = held.rows.filter(row => row.component.toLowerCase().includes(text));
-    const by = { runs: (a, b) => b.runs - a.runs, error: (a, b) => (b.error ?? -1) - (a.error ?? -1), name: (a,
-      b) => a.component < b.component ? -1 : 1, newest: (a, b) => b.slot - a.slot };
-    found.sort(by[order]);
     const pages = Math.max(1, Math.ceil(found.length / ROWS)), at = Math.max(0, Math.min(page, pages - 1));
     return { known: held.rows.length, found: found.length, page: at, pages, rows: found.slice(at * ROWS, (at + 1) * ROWS) };
   },
@@ -244,10 +227,11 @@ const file = {
     return { ...row, status: { notes: ["this file has the curves of the components with most runs; of the others it has what stands here"] } };
   },
 };
-const source = held ? file : service, NAMES = [["", "Overview"], ...(held ? [] : [["answers", "Answers"]])];
+const source = held ? file : service;
 
 // -- going about
 let view = null, finding = false;
+const title = document.title;
 async function redraw(changed) {
   const mine = view;
   try { await mine.draw(changed); if (mine === view && mine.failed) { mine.failed = false; main.replaceChildren(mine.node); }
@@ -257,19 +241,15 @@ function go() {
   const [kind, ...rest] = location.hash.replace(/^#\/?/, "").split("/");
   let name = rest.join("/");
   try { name = decodeURIComponent(name); } catch { /* as it stands */ }
-  const known = Object.hasOwn(views, kind) && (NAMES.some(([each]) => each === kind) || kind === "component") ? kind : "";
+  const known = kind === "component" ? kind : "";
   view = views[known](name);
   main.replaceChildren(view.node);
-  for (const link of element("views").querySelectorAll("a")) if (link.dataset.view === (known === "component" ? "" : known)) { link.setAttribute("aria-current", "page"); link.scrollIntoView({ block: "nearest", inline: "center" }); } else link.removeAttribute("aria-current");
-  const heading = NAMES.find(([each]) => each === known);
-  document.title = (known === "component" ? name : heading[1]) + " · " + element("views").dataset.title;
+  document.title = (known ? name + " · " : "") + title;
   window.scrollTo(0, 0);
   if (finding && element("find")) element("find").focus();
   finding = false;
   redraw("view");
 }
-element("views").dataset.title = document.title;
-element("views").append(...NAMES.map(([name, words]) => tag("li", {}, tag("a", { href: "#/" + name, "data-view": name }, words))));
 window.addEventListener("hashchange", () => { go(); if (document.activeElement === document.body) main.focus({ preventScroll: true }); });
 document.addEventListener("keydown", event => {
   if (event.ctrlKey || event.metaKey || event.altKey || /^(INPUT|SELECT|TEXTAREA)$/.test(document.activeElement.tagName)) return;

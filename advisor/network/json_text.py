@@ -9,6 +9,7 @@ from typing import Any
 from advisor.domain import limits
 from advisor.domain.networks import Network, network_from_nodes
 from advisor.errors import InvalidValue, NetworkSyntax, TooLarge
+from advisor.network.reader import check_size
 
 _JSON = re.compile(r'\s*(?:\{|"|\[\s*(?:\{\s*)?")')
 
@@ -23,9 +24,7 @@ def parse_json(text: str) -> Network:
 
     Raises NetworkSyntax where it is no JSON, with line and column; InvalidValue for a key given twice; TooLarge.
     """
-    size = len(text) if text.isascii() else len(text.encode(errors="surrogatepass"))
-    if size > limits.NETWORK_TEXT_BYTES_MAX:
-        raise TooLarge("network text bytes", size, limits.NETWORK_TEXT_BYTES_MAX)
+    check_size(text)
     try:
         return network_from_nodes(json.loads(text, object_pairs_hook=_once))
     except json.JSONDecodeError as error:

@@ -8,11 +8,12 @@ from dataclasses import replace
 from typing import NamedTuple, cast
 
 from advisor.domain import networks as kinds
-from advisor.domain.networks import BOX, CHOICE, FILTER, JOIN, KINDS, SERIES, SPLIT, SYNC, Network, Node
-from advisor.errors import InvalidValue, Unsupported
-from advisor.network.reader import ID_PATTERN, read_filter, read_pattern
+from advisor.domain.networks import BOX, CHOICE, FILTER, JOIN, SERIES, SPLIT, SYNC, Network, Node
+from advisor.errors import InvalidValue, NetworkSyntax, Unsupported
+from advisor.network.expansion import main_network
+from advisor.network.reader import read
 
-LABEL = re.compile(rf"(?:{ID_PATTERN}|<#?{ID_PATTERN}>)")
+_BLANKS = re.compile(r"\s+")
 _NO_SNET = "write it as JSON"
 # How tightly a thing binds: a part of a chain is bracketed unless it binds tighter than the chain.
 _CHOICE, _ORDERED, _SERIES, _POSTFIX, _PRIMARY = range(5)
@@ -22,12 +23,12 @@ def write(network: Network) -> str:
     """Return S-Net text that `parse` reads back equal.
 
     A network is written as its boxes and a net ``main``; as a bare expression where nothing is declared. Types of nets
-    (`Node.mappings`) are left out. Raises Unsupported for a join, which S-Net does not have; InvalidValue for a name, label or
-    pattern that S-Net cannot write. Networks that were read from S-Net text never raise.
+    (`Node.mappings`) are left out. Raises Unsupported for a join, which S-Net does not have; InvalidValue for what S-Net cannot
+    write: a name, a label, a pattern; TooLarge where the text is longer than `parse` reads.
 
     Notes
     -----
-    Cost O(text); nothing recurses.
+    Cost O(text): it is read back. Nothing recurses.
     """
     names = _Names(network)
     nodes, done = network.nodes, cast("list[_Text | None]", [None] * len(network.nodes))
@@ -38,9 +39,27 @@ def write(network: Network) -> str:
             done[child] = None
         done[index] = _node(index, node, parts, names)
     main = "".join(cast("_Text", done[-1]).pieces)
-    if not names.definitions:
-        return main + "\n"
-    return "\n".join([*names.definitions, f"net {names.fresh('main')} connect {main};"]) + "\n"
+    text = main + "\n"
+    if names.definitions:
+        text = "\n".join([*names.definitions, f"net {names.fresh('main')} connect {main};"]) + "\n"
+    try:
+        same = _compared(main_network(read(text), None)) == _compared(network)
+    except NetworkSyntax as error:
+        raise InvalidValue("network", error.message, "what S-Net can write", _NO_SNET) from None
+    if not same:
+        raise InvalidValue("network", "names, labels or patterns that read as something else", "S-Net's own", _NO_SNET)
+    return text
+
+
+def _compared(network: Network) -> list[Node]:
+    """Return the nodes without what is not written: types of nets, and blanks within patterns."""
+    return [
+        replace(
+            node, mappings=(), text=_BLANKS.sub("", node.text),
+            patterns=tuple(_BLANKS.sub("", each) for each in node.patterns),
+        )
+        for node in network.nodes
+    ]  # fmt: skip
 
 
 class _Text(NamedTuple):
@@ -92,19 +111,10 @@ def _node(index: int, node: Node, parts: Sequence[_Text], names: _Names) -> _Tex
     if node.kind == JOIN:
         raise Unsupported(f"S-Net has no join (network[{index}])", field=f"network[{index}].kind", value=JOIN,
                           hint=_NO_SNET)  # fmt: skip
-    if node.kind == FILTER:
-        return _Text([read_filter(node.text or "[]", f"network[{index}].text")], _PRIMARY)
-    read = [read_pattern(text, f"network[{index}].patterns[{i}]") for i, text in enumerate(node.patterns)]
-    least = 2 if node.kind == SYNC else 1 if "patterns" in KINDS[node.kind].keys else 0
-    if len(read) < least:
-        raise InvalidValue(f"network[{index}].patterns", len(read), f"at least {least} in S-Net text", _NO_SNET)
-    sign = sign_of(replace(node, patterns=tuple(read)))
-    if node.kind == SYNC:
-        return _Text([sign], _PRIMARY)
-    if node.kind == SPLIT:
-        _checked(f"network[{index}].tag", f"<{node.tag}>")
+    if node.kind in (FILTER, SYNC):
+        return _Text([sign_of(node)], _PRIMARY)
     body = parts[0].within(_PRIMARY + 1 if node.kind == SPLIT and parts[0].guarded else _POSTFIX)
-    return _Text([*body, f" {sign}"], _POSTFIX, bool(read) and read[-1].endswith(">"))
+    return _Text([*body, f" {sign_of(node)}"], _POSTFIX, bool(node.patterns) and node.patterns[-1].endswith(">"))
 
 
 class _Names:
@@ -137,8 +147,7 @@ class _Names:
         key = _box_type(node)
         if key in self._names:
             return
-        _checked(f"network[{index}].name", node.name, tags=False)
-        declared = _declaration(index, node)
+        declared = _declaration(node)
         if self._first.setdefault(node.name, key) is key:
             self._names[key] = node.name
             if declared:
@@ -153,30 +162,10 @@ def _box_type(node: Node) -> tuple[object, ...]:
     return node.name, node.once, node.consumes, node.produces
 
 
-def _declaration(index: int, node: Node) -> str:
+def _declaration(node: Node) -> str:
     """Return the definition of a box; empty where nothing is declared of it."""
-    where = f"network[{index}]"
     if node.consumes is None and not node.once:
-        if node.produces:
-            raise InvalidValue(
-                f"{where}.consumes", node.name, "given: a box that produces consumes, or runs once", _NO_SNET
-            )
         return ""
-    if node.consumes is not None and node.once:
-        raise InvalidValue(f"{where}.once", node.name, "of a box that consumes nothing", _NO_SNET)
-    for label in node.consumes or ():
-        _checked(f"{where}.consumes", label.removesuffix("="))
     consumed = () if node.consumes is None else (_tuple(node.consumes),)
-    outs = " | ".join(_tuple(_labels(f"{where}.produces", variant)) for variant in node.produces)
+    outs = " | ".join(map(_tuple, node.produces))
     return f"box {node.name} ({' '.join((*consumed, '->', *((outs,) if outs else ())))});"
-
-
-def _labels(where: str, labels: Sequence[str]) -> list[str]:
-    for label in labels:
-        _checked(where, label)
-    return list(labels)
-
-
-def _checked(where: str, label: str, *, tags: bool = True) -> None:
-    if LABEL.fullmatch(label) is None or (not tags and label.startswith("<")):
-        raise InvalidValue(where, label, "a name that S-Net can write" if not tags else "a label of S-Net", _NO_SNET)

@@ -15,7 +15,6 @@ from advisor.domain.networks import Network
 from advisor.errors import AdvisorError, InvalidValue, NetworkSyntax, TooLarge
 from advisor.network import parse, read, write
 from advisor.network.expansion import Box
-from advisor.network.reader import read_filter
 
 MISTAKES = Path(__file__).with_name("mistakes.jsonl")  # a line each: text, line and column of the mistake, words
 
@@ -172,9 +171,9 @@ def test_metadata_is_never_read(metadata: str) -> None:
 
 def test_filters_are_kept_as_written_without_comments() -> None:
     text = "[{<c>} -> {a, <x = 1, #y = c + 1, z>}]"
-    assert read_filter(text.replace(" ->", " /* to\n */\n ->")) == text
-    with pytest.raises(InvalidValue, match="expected"):
-        read_filter("[{<c>} -> {<x = 1,>}]")
+    assert parse(text.replace(" ->", " /* to\n */\n ->")).nodes[0].text == text
+    with pytest.raises(NetworkSyntax, match="expected"):
+        parse("[{<c>} -> {<x = 1,>}]")
 
 
 def test_the_grammar_page_s_example_binds_as_it_says() -> None:

@@ -28,7 +28,7 @@ class Document(NamedTuple):
 def board(title: str, data: Mapping[str, Any] | None) -> Document:
     """Return the page: with `data` it stands alone, without it asks the service that it came from.
 
-    `data`: ``rows`` and ``views`` of components (`advisor.pictures.views`), and
+    `data`: ``views`` of components (`advisor.pictures.views`), and
     ``about``: what the file tells of, in words.
     """
     script = "\n" + "".join(map(_part, PROGRAMS))

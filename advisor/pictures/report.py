@@ -6,8 +6,7 @@ from advisor.engine import Advisor
 from advisor.pictures import views
 from advisor.pictures.pages import board
 
-VIEWS_MAX = 200  # components with all their charts, those of most runs: 6 KB each
-ROWS_MAX = 2_000  # of the table: 1 KB each, so that a file stays below 4 MB
+COMPONENTS_MAX = 500  # those of most runs: 6 to 10 KB each
 
 
 def report(advisor: Advisor, source: str, foot: str) -> str:
@@ -18,15 +17,8 @@ def report(advisor: Advisor, source: str, foot: str) -> str:
     components = advisor.components
     slots: list[int] = views.found(advisor, "", len(components.slots.names)).tolist()
     names = [components.slots.owner(slot) for slot in slots]
-    shown = {name: views.view(advisor, name) for name in names[:VIEWS_MAX]}
-    rows = [views.row(advisor, name) for name in names[:ROWS_MAX]]
-    data = {
-        "about": _about(advisor, len(names)),
-        "rows": rows,
-        "views": shown,
-        "left": _left(len(names)),
-        "foot": foot,
-    }  # fmt: skip
+    shown = [views.view(advisor, name) for name in names[:COMPONENTS_MAX]]
+    data = {"about": _about(advisor, len(names)), "views": shown, "left": _left(len(names)), "foot": foot}
     return board(f"Advisor: {source}", data).html
 
 
@@ -43,7 +35,6 @@ def _about(advisor: Advisor, known: int) -> list[list[str]]:
 
 
 def _left(known: int) -> str | None:
-    if known <= VIEWS_MAX:
-        return None
-    reported = f"The {VIEWS_MAX:,} components of most runs have their charts here, of {known:,}"
-    return f"{reported}; {min(known, ROWS_MAX):,} have a row."
+    return (
+        f"These are the {COMPONENTS_MAX:,} components of most runs, of {known:,}." if known > COMPONENTS_MAX else None
+    )

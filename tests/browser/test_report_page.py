@@ -78,13 +78,12 @@ def test_a_large_state_becomes_a_file_of_bounded_size(monkeypatch: pytest.Monkey
         for p in (1, 2, 4):
             reported.observe(f"c{n}", cores=p, elapsed_s=1.0 / p, count=1 + n)
     whole = len(report.report(reported, "all", ""))
-    monkeypatch.setattr(report, "VIEWS_MAX", 5)
-    monkeypatch.setattr(report, "ROWS_MAX", 20)
+    monkeypatch.setattr(report, "COMPONENTS_MAX", 5)
     page = report.report(reported, "few", "")
     assert len(page) < 0.7 * whole
     assert '"component":"c59"' in page
     assert '"component":"c1"' not in page
-    assert "The 5 components of most runs have their charts here, of 60; 20 have a row." in page
+    assert "These are the 5 components of most runs, of 60." in page
 
 
 def test_what_cannot_be_written_is_refused_with_words(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

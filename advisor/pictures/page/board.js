@@ -216,15 +216,14 @@ const service = {
 };
 const file = {
   async components({ find, page }) {
-    const text = find.trim().toLowerCase(), found = held.rows.filter(row => row.component.toLowerCase().includes(text));
+    const text = find.trim().toLowerCase(), found = held.views.filter(view => view.component.toLowerCase().includes(text));
     const pages = Math.max(1, Math.ceil(found.length / ROWS)), at = Math.max(0, Math.min(page, pages - 1));
-    return { known: held.rows.length, found: found.length, page: at, pages, rows: found.slice(at * ROWS, (at + 1) * ROWS) };
+    return { known: held.views.length, found: found.length, page: at, pages, rows: found.slice(at * ROWS, (at + 1) * ROWS) };
   },
   async component(name) {
-    if (Object.hasOwn(held.views, name)) return held.views[name];
-    const row = held.rows.find(each => each.component === name);
-    if (!row) throw new Error("This file tells nothing of it.");
-    return { ...row, status: { notes: ["this file has the curves of the components with most runs; of the others it has what stands here"] } };
+    const view = held.views.find(view => view.component === name);
+    if (!view) throw new Error("This file tells nothing of it.");
+    return view;
   },
 };
 const source = held ? file : service;

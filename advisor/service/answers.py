@@ -6,17 +6,21 @@ import time
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
+from functools import cached_property
+from itertools import islice
 from typing import Any
 
-from advisor.errors import InvalidValue
+from advisor.service.explaining import sentences
 from advisor.service.worker import Spec
 
-ANSWERS_MAX = 100  # on the page: a reader looks at the newest
+ANSWERS_MAX = 24  # on the page: what fits on a screen or two; all topics together stay below 150 KB
 CHOICES_MAX = 24  # components whose newest choice of cores is shown
+SENTENCES_REPORTED = 24  # of one answer
+SENTENCE_LETTERS = 240
 COMPONENTS_MAX = 1000  # of an answer that is shown: a hundred larger ones would take a hundred MiB
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class RecentAnswer:
     """One answer: `network` as it was asked about, None for several networks."""
 
@@ -25,6 +29,11 @@ class RecentAnswer:
     network: Spec | None
     request: Mapping[str, Any]
     allocation: Mapping[str, Any]
+
+    @cached_property
+    def why(self) -> list[str]:
+        """Why it is as it is, in sentences."""
+        return [each[:SENTENCE_LETTERS] for each in islice(sentences(self.allocation), SENTENCES_REPORTED)]
 
 
 class RecentAnswers:
@@ -58,10 +67,3 @@ class RecentAnswers:
     def newest(self) -> Iterator[RecentAnswer]:
         """Yield the answers, the newest first."""
         return reversed(self._answers)
-
-    def find_answer(self, number: str) -> RecentAnswer:
-        """Return an answer by its number on the page. Raises InvalidValue."""
-        for answer in self._answers:
-            if answer.id == number:
-                return answer
-        raise InvalidValue("id", number, f"one of the last {len(self._answers)} answers", "reload the page")

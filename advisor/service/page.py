@@ -9,7 +9,6 @@ from __future__ import annotations
 import time
 from collections.abc import Awaitable, Callable
 from functools import partial
-from itertools import islice
 from typing import Any
 
 from anyio import to_thread
@@ -21,7 +20,6 @@ from advisor.domain.limits import NAME_BYTES_MAX
 from advisor.errors import AdvisorError, InvalidValue, TooLarge, UnknownComponent, UnknownNetwork
 from advisor.pictures import views
 from advisor.pictures.pages import board
-from advisor.service.explaining import sentences
 from advisor.service.hub import Hub
 from advisor.service.page_topics import PageTopics
 from advisor.service.turns import others_first
@@ -31,8 +29,6 @@ ROWS_A_PAGE = 24
 SEARCHED_INLINE = 2_048  # components searched in a turn, a millisecond; more of them are searched in a thread
 ASKED_LETTERS = 400  # of a text that is searched, of a name
 NUMBER_DIGITS_MAX = 12  # of a page, or of a version: seconds since 1970, and then one a second
-SENTENCES_REPORTED = 200
-SENTENCE_LETTERS = 2_000
 
 DATA_HEADERS = {
     "cache-control": "no-store",
@@ -65,8 +61,7 @@ class LivePage:
     def routes(self) -> list[tuple[str, Callable[[Request], Awaitable[Response]]]]:
         """Return paths and what answers them."""
         questions: dict[str, Question] = {
-            "/page/components": self._components, "/page/component": self._component,
-            "/page/answer": self._answer, "/page/news": self._news,
+            "/page/components": self._components, "/page/component": self._component, "/page/news": self._news,
         }  # fmt: skip
         return [("/", self._page), *((path, partial(_answered, question)) for path, question in questions.items())]
 
@@ -113,11 +108,6 @@ class LivePage:
 
     async def _component(self, request: Request) -> Any:
         return views.view(self._hub.engine.advisor, _text(request, "name"))
-
-    async def _answer(self, request: Request) -> Any:
-        kept = self._hub.planner.answers.find_answer(_text(request, "id"))
-        said = [sentence[:SENTENCE_LETTERS] for sentence in islice(sentences(kept.allocation), SENTENCES_REPORTED)]
-        return {"sentences": said}
 
 
 async def _answered(question: Question, request: Request) -> Response:

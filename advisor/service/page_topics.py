@@ -4,17 +4,13 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator
-from itertools import islice
 from typing import Any
 
 from advisor import __version__
 from advisor.service.answers import RecentAnswer
 from advisor.service.hub import Hub
 
-# Of each list on the page: what fits on a screen or two; a snapshot of all topics stays below 64 KB.
-ANSWERS_REPORTED = 24
-REASONS_REPORTED = 4  # of one answer in the list; all of them when it is opened
-REASON_LETTERS = 240
+NAMES_REPORTED = 4  # of networks, of bottlenecks of one answer
 
 
 class PageTopics:
@@ -46,7 +42,7 @@ class PageTopics:
     def _answers(self) -> dict[str, Any]:
         answers = self._hub.planner.answers
         return {
-            "answers": [self._answer(kept) for kept in islice(answers.newest(), ANSWERS_REPORTED)],
+            "answers": [self._answer(kept) for kept in answers.newest()],
             "choices": answers.choices(),
         }
 
@@ -54,17 +50,16 @@ class PageTopics:
     def _answer(kept: RecentAnswer) -> dict[str, Any]:
         answer = kept.allocation
         reported: dict[str, Any] = {
-            "id": kept.id, "at": kept.at,
-            "why": [str(reason["text"])[:REASON_LETTERS] for reason in answer.get("why", ())[:REASONS_REPORTED]],
+            "id": kept.id, "at": kept.at, "why": kept.why,
+            "objective": kept.request.get("objective", "throughput"), "cores": kept.request.get("cores"),
         }  # fmt: skip
-        reported |= {"objective": kept.request.get("objective", "throughput"), "cores": kept.request.get("cores")}
         if kept.network is None:
             return reported | {
-                "networks": [part["name"] for part in answer["networks"][:REASONS_REPORTED]],
+                "networks": [part["name"] for part in answer["networks"][:NAMES_REPORTED]],
                 "boxes": None,
             }
         return reported | {
             "boxes": len(answer["instances"]),
             "throughput_per_s": answer["throughput_per_s"], "latency_s": answer["latency_s"],
-            "bottleneck": list(answer["bottleneck"])[:REASONS_REPORTED],
+            "bottleneck": list(answer["bottleneck"])[:NAMES_REPORTED],
         }  # fmt: skip

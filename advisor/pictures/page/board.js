@@ -180,21 +180,13 @@ function answerOf(answer) {
   const what = answer.networks ? answer.objective + " of " + answer.networks.length + " networks" : answer.objective.replace("_",
     " ") + " of " + (answer.boxes === 1 ? "one box" : answer.boxes + " boxes");
   const got = answer.throughput_per_s == null ? "" : number(answer.throughput_per_s) + " records/s, " + seconds(answer.latency_s) + " a record";
-  const more = tag("details", { "data-key": answer.id }, tag("summary", {}, "All reasons")), all = tag("div");
-  more.append(all);
-  more.addEventListener("toggle", async () => { // also where news took its place and opened it again
-    if (!more.open || all.childElementCount) return;
-    try {
-      const { sentences } = await source.answer(answer.id);
-      all.replaceChildren(tag("ol", { class: "why" }, sentences.map(text => tag("li", {}, isolated(text)))));
-    } catch (error) { all.replaceChildren(tag("p", { class: "soft" }, error.message)); }
-  });
+  const more = tag("details", { "data-key": answer.id }, tag("summary", {}, "Reasons"), tag("ol", { class: "why" }, answer.why.map(text => tag("li", {}, isolated(text)))));
   return tag("article", { class: "answer" }, tag("div", { class: "head" },
     tag("h3", {}, what[0].toUpperCase() + what.slice(1) + (answer.cores == null ? "" : " on " + coresText(answer.cores))), tag("span",
     { class: "soft" }, clockOf(answer.at))),
     got ? tag("p", {}, tag("b", {}, got), answer.bottleneck && answer.bottleneck.length ? tag("span", {}, " · bottleneck ",
       isolated(answer.bottleneck.join(", "))) : null) : null,
-    answer.why.length ? tag("ul", { class: "why" }, answer.why.map(text => tag("li", {}, isolated(text)))) : null, more);
+    more);
 }
 const runTime = choice => seconds(choice.elapsed_s) + " (" + seconds(choice.low_s) + " to " + seconds(choice.high_s) + ")";
 const learned = rows => table(["Component", "Runs", "Off by", "In 90 % interval", "Give it", "At size", "Then a run takes", "Because"], rows.map(({ component, runs, error, coverage, advice }) => [
@@ -211,8 +203,7 @@ const service = {
       } catch { /* no JSON: the status says it */ } throw new Error(words); }
     return response.json();
   },
-  components: given => service.ask("components", given), component: name => service.ask("component", { name }), answer: id => service.ask("answer",
-    { id }),
+  components: given => service.ask("components", given), component: name => service.ask("component", { name }),
 };
 const file = {
   async components({ find, page }) {

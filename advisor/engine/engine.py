@@ -44,7 +44,7 @@ class Engine(State):
         model_memory_bytes: int = MODEL_MEMORY_BYTES,
     ) -> None:
         self.advisor = Advisor(components_max, model_memory_bytes)  # `fold_plain_rows` comes before its questions
-        self.profiles = Profiles()
+        self.profiles = Profiles(lambda names: self.advisor.task_types.reports(names))  # noqa: PLW0108 - may be replaced
         self.ledger = ProducerLedger(producers_max, self.totals_add)
         self.journal = Journal(self)
         self._plain = PlainRows(self.advisor.components)  # rows taken, and not folded yet

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Final
 
 import numpy as np
@@ -18,6 +18,7 @@ from advisor.profile import layout as at
 from advisor.profile.checkpoint import from_bytes, to_bytes
 from advisor.profile.diagnosis import diagnose
 from advisor.profile.profiler import Folded, Profiler
+from advisor.profile.tree import Profile
 from advisor.profile.view import notes_of, profile_of
 from advisor.profile.whole_run import run_of
 
@@ -31,9 +32,10 @@ class Profiles(RecordKind[Key, Profiler]):
 
     name, merges = "profiles", {"run": "more events"}
 
-    def __init__(self, runs_max: int = limits.PROFILES_MAX) -> None:
+    def __init__(self, reports: Callable[[Iterable[str]], Mapping[str, Any]]) -> None:
         super().__init__()
-        self.runs_max = runs_max
+        self.runs_max = limits.PROFILES_MAX
+        self._reports = reports  # what is known of task types, by their names
         self.runs = self.known
         self.gave_way = 0
         self._logged: dict[Key, bytes] = {}  # the record of each run as the log and the image before it have it
@@ -62,15 +64,20 @@ class Profiles(RecordKind[Key, Profiler]):
         if producer is None:
             return {"runs": [self._reported(key, self.runs[key]) for key in reversed(self._keys())]}
         key = self._key(producer, incarnation)
-        run = self.runs[key]
-        whole = ended and len(run.window) <= EVENTS_BATCH_MAX
-        profile = profile_of(run.as_if_ended() if whole else run)
+        run, profile = self.runs[key], self.profile(key, ended=ended)
         answer: dict[str, Any] = {**self._reported(key, run), "measures": profile.measures.as_dict()}
         if nodes:
             answer["profile"] = profile.as_dict()
         if diagnosis:
             answer["diagnosis"] = [finding.as_dict() for finding in diagnose(profile)]
         return answer
+
+    def profile(self, key: Key, *, ended: bool = False) -> Profile:
+        """Return the profile of a run; `ended` as of `answer`."""
+        run = self.runs[key]
+        if ended and len(run.window) <= EVENTS_BATCH_MAX:
+            run = run.as_if_ended()
+        return profile_of(run, self._reports(run.strings[number] for number in run.sample.ended))
 
     def ended(self, key: Key, folded: Folded) -> Ended:
         """Return the instances of a batch that component models learn; once, for which these are is counted."""
@@ -167,7 +174,7 @@ class Profiles(RecordKind[Key, Profiler]):
 
 
 def _ended(profiler: Profiler, folded: Folded) -> Ended:
-    rows = profiler.types.sample(folded.ended, folded.sizes)
+    rows = profiler.sample.sample_ended(folded.ended, folded.sizes)
     known: set[int] = set(rows.types.tolist())
     names = {number: normalised_name(profiler.strings[number]) for number in known}
     named = {number: name for number, name in names.items() if name is not None}

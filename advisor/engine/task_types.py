@@ -1,12 +1,12 @@
 """What instances of task types take by the models of paper 2, over all runs: a record of constant size a type, by its name.
 
-A profile knows the types of one run; here the ends of all runs come together, as they do for the component of the type's name.
+The ends of all runs come together, as they do for the component of the type's name.
 Instances wait until a question or a snapshot needs them: when they are learned changes no byte.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from statistics import NormalDist
 from typing import Any, Final
 
@@ -156,6 +156,11 @@ class TaskTypeModels(RecordKind[str, SizeTime]):
             known = ", ".join(sorted(self.known)[:8])
             raise InvalidValue("task_type", name, f"one with instances: {known or 'none was observed'}")
         return self._answering(name)[1]
+
+    def reports(self, names: Iterable[str]) -> dict[str, dict[str, Any]]:
+        """Return what is known of those of some types that had instances, in plain values, the one with most time first."""
+        found = [(name, self.task_type(name)) for name in dict.fromkeys(names) if name in self.known]
+        return {name: report.as_dict() for name, report in sorted(found, key=lambda each: -each[1].total_s)}
 
     def _answering(self, name: str) -> tuple[SizeTime, TypeReport]:
         self.settle()

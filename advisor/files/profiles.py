@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+from dataclasses import replace
 from pathlib import Path
 
+from advisor.domain.task_events import TaskEvents
+from advisor.engine import Engine
+from advisor.engine.profiles import ANONYMOUS
 from advisor.files.events import CutShort, read_events
 from advisor.profile import layout as at
 from advisor.profile.profiler import Profiler
@@ -17,16 +21,23 @@ def read_profile(path: Path, cut: Callable[[CutShort], None] | None = None) -> P
 
     `cut` is called if the end of the file is missing; the profile is then of what comes before. Otherwise it is an error.
     """
-    profiler = Profiler()
+    return profile_of_events(read_events(path), cut)
+
+
+def profile_of_events(batches: Iterable[TaskEvents], cut: Callable[[CutShort], None] | None = None) -> Profile:
+    """Return the profile of the events of one run, see `read_profile`."""
+    engine, last = Engine(), None
     try:
-        for events in read_events(path):
-            profiler.fold_batch(events)
+        for last in batches:
+            engine.apply_event(None, None, last)
     except CutShort as error:
-        if cut is None or profiler.clock is None:  # without the first block, nothing comes before
+        if cut is None or last is None:  # without the first block, nothing comes before
             raise
         cut(error)
-    profiler.flush()
-    return profile_of(profiler)
+    if last is None:
+        return profile_of(Profiler())
+    engine.apply_event(None, None, replace(last, records=last.records[:0], strings=(), sums=last.sums[:0], ended=True))
+    return engine.profiles.profile(ANONYMOUS)
 
 
 def collapsed_stacks(profile: Profile) -> str:

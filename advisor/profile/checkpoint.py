@@ -1,4 +1,4 @@
-"""A profiler as bytes: its nodes, sums, strings and task types. What is open is not in them: at a restart it closes as lost."""
+"""A profiler as bytes: its nodes, sums and strings. What is open is not in them: at a restart it closes as lost."""
 
 from __future__ import annotations
 
@@ -12,11 +12,10 @@ import numpy as np
 from advisor.domain.json_bytes import read_json
 from advisor.domain.task_events import Clock
 from advisor.errors import InvalidValue, StateTooNew
-from advisor.models.size_time import WORDS
 from advisor.profile import layout as at
 from advisor.profile.profiler import Profiler
 
-VERSION: Final = 1
+VERSION: Final = 2
 HEAD: Final = struct.Struct("<IIQQ")  # version, checksum of the rest, bytes of the header and of the tables
 OF_RUN: Final = ("strings", "dropped", "accepted", "drift_ns", "spoken", "cpu_s")  # fields of a profiler
 
@@ -26,13 +25,12 @@ def to_bytes(profiler: Profiler) -> bytes:
     copy, _ = profiler.tables.closed_copy()
     g = copy.g
     clock = profiler.clock
-    kinds, learned = profiler.types.to_words()
     header: dict[str, Any] = {name: getattr(profiler, name) for name in OF_RUN} | {
         "clock": None if clock is None else [clock.ticks_per_s, [list(pair) for pair in clock.anchors]],
         "late": profiler.window.late,
         "squeezed": profiler.window.squeezed,
         "waiting_lost": profiler.waiting_lost + len(profiler.window),
-        "task_types": kinds,
+        "sampled": list(profiler.sample.ended.items()),
         "latest": [int(time) for time in copy.column("threads", at.THREADS)[:, at.LATEST]],
     }
     text = json.dumps(header, ensure_ascii=False, separators=(",", ":")).encode()
@@ -40,7 +38,6 @@ def to_bytes(profiler: Profiler) -> bytes:
     n = int(g[at.NODES])
     parts = [(g, at.KEPT, "<i8"), (copy.nodes, at.NODE * n, "<i8"), (copy.moments, at.MOMENTS * n, "<f8")]
     tables = b"".join(np.asarray(part[:numbers], dtype).tobytes() for part, numbers, dtype in parts)
-    tables += learned.astype("<f8", copy=False).tobytes()
     return HEAD.pack(VERSION, crc32(tables, crc32(text)), len(text), len(tables)) + text + tables
 
 
@@ -68,12 +65,10 @@ def from_bytes(data: bytes, profiler: Profiler) -> Profiler:
         setattr(profiler, name, header[name])
     profiler.window.late, profiler.window.squeezed = header["late"], header["squeezed"]
     profiler.waiting_lost = header["waiting_lost"]
-    kinds = header["task_types"]
-    words = len(tables) // 8 - len(kinds["types"]) * WORDS
-    numbers = np.frombuffer(tables, "<i8", words)
+    profiler.sample.ended = dict(header["sampled"])
+    numbers = np.frombuffer(tables, "<i8")
     profiler.tables.g[: at.KEPT] = numbers[: at.KEPT]
-    profiler.tables.put_nodes(numbers[at.KEPT :], (words - at.KEPT) // (at.NODE + at.MOMENTS))
-    profiler.types.restore_words(kinds, np.frombuffer(tables, "<f8", offset=8 * words))
+    profiler.tables.put_nodes(numbers[at.KEPT :], (len(numbers) - at.KEPT) // (at.NODE + at.MOMENTS))
     profiler.tables.put_latest(header["latest"])
     # Whatever comes for what was open is no defect of its producer.
     profiler.tables.g[at.LENIENT] = 1

@@ -17,7 +17,7 @@ from advisor.profile.kernels import KERNELS
 from advisor.profile.reorder import WINDOW_NS, Reorder, joined
 from advisor.profile.state import CHUNK_EVENTS, Caps, Tables
 from advisor.profile.sums import fold_sums
-from advisor.profile.task_types import TaskTypes
+from advisor.profile.task_types import InstanceSample
 
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
@@ -84,7 +84,7 @@ class Profiler:
         self.dropped = 0
         self.drift_ns = 0.0
         self.accepted = 0
-        self.types = TaskTypes()
+        self.sample = InstanceSample()
         self.waiting_lost = 0  # events that waited in the window when a service ended without warning
         self.spoken = 0  # when its last batch came, counted in batches of all runs
         self.cpu_s = 0.0  # processor time of its program, once that is reported
@@ -129,7 +129,7 @@ class Profiler:
     def copied(self) -> Profiler:
         """Return a copy, to go on apart. Cost O(state)."""
         made = copy(self)
-        made.tables, made.window, made.types = self.tables.copied(), copy(self.window), self.types.copied()
+        made.tables, made.window = self.tables.copied(), copy(self.window)
         made.forget_strings()
         made.add_strings(self.strings)
         return made
@@ -188,8 +188,6 @@ class Profiler:
             if len(rows):
                 ended.append(rows)
                 sizes.append(row_sizes)
-        for rows, row_sizes in zip(ended, sizes, strict=True):
-            self.types.learn_ended(rows, row_sizes)
         refused = sum(counts.values())
         self.accepted += len(times) - refused
         return Folded(

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import Any
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -23,8 +26,8 @@ NOTED = {
 NS = 1e-9
 
 
-def profile_of(profiler: Profiler) -> Profile:
-    """Return the profile of what has left the window. Cost O(state)."""
+def profile_of(profiler: Profiler, types: Mapping[str, Mapping[str, Any]] | None = None) -> Profile:
+    """Return the profile of what has left the window, with what is known of its task types. Cost O(state)."""
     closed, opened = profiler.tables.closed_copy()
     n = int(closed.g[at.NODES])
     nodes, moments = closed.column("nodes", at.NODE)[:n], closed.column("moments", at.MOMENTS)[:n]
@@ -58,7 +61,7 @@ def profile_of(profiler: Profiler) -> Profile:
         worked_most_ns=np.where(role == at.TASK, nodes[used, at.WORKED_MOST], 0),
         measures=_measures(profiler, closed.g, role, exclusive[used]),
         notes=notes_of(profiler),
-        types={name: report.as_dict() for name, report in profiler.types.reports(profiler.strings).items()},
+        types=types or {},
     )
 
 
@@ -72,7 +75,6 @@ def notes_of(profiler: Profiler) -> dict[str, int]:
         "events_squeezed": profiler.window.squeezed,
         "events_lost_at_restart": profiler.waiting_lost,
         "events_waiting": len(profiler.window),
-        "tasks_of_types_beyond_cap": profiler.types.beyond,
         "clock_drift_ns": round(profiler.drift_ns),
     }
     found |= {f"refused_{word}": int(g[at.COUNTED_REFUSALS + code]) for code, (word, _) in at.REFUSALS.items()}

@@ -14,7 +14,6 @@ from omp_programs import (
     Programs,
     Ran,
     at_even_steps,
-    profile_of_events,
     records_of_the_program,
     tasks_by_depth,
 )
@@ -22,6 +21,7 @@ from omp_programs import (
 from advisor.domain.task_events import Flag
 from advisor.files.events import read_events
 from advisor.files.graphs import read_graph
+from advisor.files.profiles import profile_of_events
 from advisor.profile import layout as at
 from advisor.profile.diagnosis import Finding, diagnose
 from advisor.profile.recorded import graph_of_events

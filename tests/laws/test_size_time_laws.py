@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from advisor.models.size_time import WORDS, SizeTime
 from advisor.models.type_verdict import VERDICTS, report_of
 from advisor.profile import layout as at
-from advisor.profile.task_types import LEARNED_ALL, TYPES_MAX, TaskTypes
+from advisor.profile.task_types import LEARNED_ALL, InstanceSample
 
 
 def instances(seed, n, spread):
@@ -154,9 +154,11 @@ def ended(types, ns):
 def test_what_components_learn_does_not_depend_on_cuts_and_stands_for_all(seed, cut):
     rng = np.random.default_rng(seed)
     rows, sizes = ended(rng.integers(0, 3, 9_000), rng.integers(1, 10**6, 9_000)), rng.random(9_000)
-    whole = TaskTypes().sample(rows, sizes)
-    again = TaskTypes()
-    parts = [again.sample(rows[start : start + cut], sizes[start : start + cut]) for start in range(0, 9_000, cut)]
+    whole = InstanceSample().sample_ended(rows, sizes)
+    again = InstanceSample()
+    parts = [
+        again.sample_ended(rows[start : start + cut], sizes[start : start + cut]) for start in range(0, 9_000, cut)
+    ]
     for name in ("types", "sizes", "times", "counts"):
         assert np.array_equal(getattr(whole, name), np.concatenate([getattr(part, name) for part in parts]))
     for kind in range(3):
@@ -164,20 +166,3 @@ def test_what_components_learn_does_not_depend_on_cuts_and_stands_for_all(seed, 
         mine = whole.types == kind
         assert mine.sum() <= LEARNED_ALL * (2 + np.log2(n / LEARNED_ALL))
         assert whole.counts[mine].sum() == pytest.approx(n, abs=4)
-
-
-NAMES = [str(number) for number in range(2 * TYPES_MAX)]
-
-
-def test_hostile_sizes_are_none_and_types_beyond_the_cap_are_counted():
-    types = TaskTypes()
-    types.learn_ended(ended([0] * 5, [0, 1, -5, 2**60, 7]), np.array([np.nan, np.inf, -3.0, 1e-300, 0.0]))
-    report = types.reports(NAMES)["0"]
-    assert (report.count, report.sized) == (5, 1)
-    many = TaskTypes()
-    many.learn_ended(ended(np.arange(TYPES_MAX + 7), [10] * (TYPES_MAX + 7)), np.zeros(TYPES_MAX + 7))
-    assert len(many.reports(NAMES)) == TYPES_MAX
-    assert many.beyond == 7
-    back = TaskTypes()
-    back.restore_words(*many.to_words())
-    assert back.reports(NAMES) == many.reports(NAMES)

@@ -20,10 +20,9 @@ import advisor.adapters.openmp
 from advisor.adapters.openmp import build_tool
 from advisor.domain.task_events import NANOSECONDS, Kind, TaskEvents
 from advisor.files.events import read_events
+from advisor.files.profiles import profile_of_events
 from advisor.profile import layout as at
-from advisor.profile.profiler import Profiler
 from advisor.profile.tree import Profile
-from advisor.profile.view import profile_of
 
 SOURCES = Path(__file__).parent / "openmp"
 INCLUDE = str(Path(advisor.adapters.openmp.__file__).parent)
@@ -139,15 +138,6 @@ class Ran:
         for events in read_events(self.folder / "events"):
             found.update(Kind(kind).name for kind in events.records["kind"].tolist())
         return found
-
-
-def profile_of_events(batches: Iterable[TaskEvents]) -> Profile:
-    """Return the profile of events."""
-    profiler = Profiler()
-    for events in batches:
-        profiler.fold_batch(events)
-    profiler.flush()
-    return profile_of(profiler)
 
 
 def at_even_steps(batches: Iterable[TaskEvents]) -> list[TaskEvents]:

@@ -57,4 +57,7 @@ async def test_the_client_sends_events_exactly_once(tmp_path: Path) -> None:
         assert (answer["accepted"], answer["waiting"]) == (len(events), 0)
         answer = await client.profile("mine", nodes=False)
         assert answer["notes"] == {}
-        assert (await client.profile("mine"))["profile"] == whole["profile"]
+        profile = (await client.profile("mine"))["profile"]
+        assert whole["profile"]["types"] == {}  # instances teach when their events are applied
+        assert profile["types"].pop("solve task")["count"] == int((events.records["kind"] == Kind.END).sum())
+        assert profile == whole["profile"]

@@ -10,7 +10,6 @@ import numpy as np
 
 from advisor.domain.wording import seconds
 from advisor.profile import layout as at
-from advisor.profile.measures import Measures
 from advisor.profile.tree import Profile
 
 TOO_SMALL: Final = 0.1  # creating a task takes more than this share of what the task does itself
@@ -18,27 +17,20 @@ TOO_SMALL: Final = 0.1  # creating a task takes more than this share of what the
 TASKS_A_WORKER: Final = 250
 WAITING: Final = 0.2  # of p * time, below which idle workers are not worth a sentence
 LOSS: Final = 0.05  # of p * time, below which a loss is not worth one
-TOO_LARGE: Final = 0.25  # one instance against the work that each worker has
 PLENTY: Final = 2.0  # times the workers: with so much parallelism it is not for want of it that they wait
-ONE_CREATOR: Final = 0.9  # of all creation in the implicit task of one thread
-BUSY: Final = 0.9  # processor time over what workers seemed to run, below which others had the processors in between
-TRUSTED: Final = 3.0  # a gain that so much depends on whether creations are slow, or were at times, promises nothing
 
 
 @dataclass(frozen=True, slots=True)
 class Finding:
     """One thing that costs time."""
 
-    code: str  # tasks_too_small, tasks_too_large, creation_bottleneck or idle_workers
+    code: str  # tasks_too_small or idle_workers
     subject: str  # task type or worker that it is about
     loss_s: float  # worker seconds that it costs
-    # gain, gain_least: elapsed time over that after the remedy, at most and at least; 1 where none is worked out, or it
-    # is not known
-    gain: float
+    gain: float  # elapsed time over that after the remedy, at most; 1 where none is worked out
     advice: str
     text: str
     evidence: dict[str, Any] = field(default_factory=dict[str, Any])  # the numbers behind it
-    gain_least: float = 1.0
 
     def as_dict(self) -> dict[str, Any]:
         """Return it as plain values."""
@@ -77,10 +69,7 @@ def _seconds(profile: Profile, chosen: Any) -> float:
 
 def diagnose(profile: Profile) -> tuple[Finding, ...]:
     """Return what costs time in a run, the dearest first. Cost O(nodes · levels)."""
-    found: list[Finding | None] = []
-    for root in profile.roots(at.TASK):
-        found += [_too_small(profile, root), _too_large(profile, root)]
-    found += [_creation_bottleneck(profile), _idle_workers(profile)]
+    found = [*(_too_small(profile, root) for root in profile.roots(at.TASK)), _idle_workers(profile)]
     return tuple(sorted((each for each in found if each is not None), key=lambda finding: -finding.loss_s))
 
 
@@ -138,81 +127,13 @@ def _too_small(profile: Profile, root: int) -> Finding | None:
     loss_s = removed * (creation_s + min(measures.waiting_s, measures.delay_s + waiting_s))
     if not LOSS * measures.workers_s <= loss_s < measures.workers_s:
         return None
-    least, most, promised = _gain(measures, removed * _least_creation_s(profile, created), removed * creation_s, loss_s)
+    gain = measures.workers_s / (measures.workers_s - loss_s)
     text = (
         f"tasks of {name} are too small: each works {seconds(own_s)} itself and takes {seconds(each_s)} to create "
-        f"({count:,} tasks); {advice}: that saves up to {seconds(loss_s)} of the workers' {seconds(measures.workers_s)}; "
-        f"{promised}"
+        f"({count:,} tasks); {advice}: that saves up to {seconds(loss_s)} of the workers' {seconds(measures.workers_s)}, "
+        f"at most {gain:.2g} times faster"
     )
-    return Finding("tasks_too_small", name, loss_s, most, advice, text, evidence, least)
-
-
-def _gain(measures: Measures, surely_s: float, creation_s: float, loss_s: float) -> tuple[float, float, str]:
-    """Return by how much a run is faster without these worker seconds, at least and at most, and in words.
-
-    At least, it saves what creations take at their fastest, at most what they took and the waiting for them. Times of a machine
-    that runs others meanwhile hold their turns, too: nothing is promised of it then.
-    """
-    ran_s = measures.work_s + measures.overhead_s
-    least, created, most = (
-        measures.workers_s / (measures.workers_s - saved) for saved in (surely_s, creation_s, loss_s)
-    )
-    if 0.0 < measures.cpu_s < BUSY * ran_s:
-        had = f"of {seconds(ran_s)} that workers seemed to run, the processors ran others for {seconds(ran_s - measures.cpu_s)}"
-        return 1.0, 1.0, f"by how much that is faster is not said: {had}"
-    if created > TRUSTED * least:
-        return 1.0, 1.0, "by how much that is faster is not said: creations took unlike times, as on a busy machine"
-    reported = f"{least:.2g} to {most:.2g}" if f"{least:.2g}" != f"{most:.2g}" else f"{most:.2g}"
-    return least, most, f"{reported} times faster"
-
-
-def _least_creation_s(profile: Profile, created: Any) -> float:
-    """Return what creations take if each is as fast as the fastest of its node; profiles of others may tell no least."""
-    least_ns, own_ns = profile.least_ns[created], profile.exclusive_ns[created]
-    surely_ns = np.where(least_ns > 0, np.minimum(profile.count[created] * least_ns, own_ns), own_ns)
-    return float(surely_ns.sum()) * 1e-9
-
-
-def _too_large(profile: Profile, root: int) -> Finding | None:
-    """One instance holds up the others: by its own work, for it may wait for others' as long as it likes."""
-    name, count = profile.names[root], int(profile.count[root])
-    measures = profile.measures
-    workers = measures.workers_max
-    largest_s = int(profile.worked_most_ns[root]) * 1e-9
-    if workers < 2 or not count or measures.no_work_s < LOSS * measures.workers_s:
-        return None
-    if largest_s < TOO_LARGE * measures.work_s / workers:
-        return None
-    advice = "make smaller tasks of it, or begin the largest first"
-    text = (
-        f"tasks of {name} are too large to balance: the longest of {count:,} works "
-        f"{seconds(largest_s)}, where each of {workers} workers has {seconds(measures.work_s / workers)} to do; {advice}"
-    )
-    even_s = measures.workers_s - measures.no_work_s
-    return Finding(
-        "tasks_too_large", name, measures.no_work_s, measures.workers_s / even_s if even_s > 0 else 1.0, advice, text,
-        {"longest_s": largest_s, "work_a_worker_s": measures.work_s / workers, "tasks": count},
-    )  # fmt: skip
-
-
-def _creation_bottleneck(profile: Profile) -> Finding | None:
-    """One thread makes the tasks, and the others wait for them."""
-    measures = profile.measures
-    created = profile.role == at.CREATION
-    total = _seconds(profile, created)
-    if measures.workers_max < 2 or total <= 0.0 or measures.no_work_s < LOSS * measures.workers_s:
-        return None
-    by_root = {root: _seconds(profile, created & (profile.root == root)) for root in profile.roots(at.THREAD)}
-    root, most = max(by_root.items(), key=lambda item: item[1], default=(0, 0.0))
-    if most < ONE_CREATOR * total or most < TOO_LARGE * measures.elapsed_s:
-        return None
-    advice = "let several threads create, or tasks create tasks"
-    text = (
-        f"thread {profile.names[root]} creates {most / total:.0%} of the tasks and spends {most / measures.elapsed_s:.0%} of "
-        f"the run at it, while the others wait {seconds(measures.no_work_s)} for tasks; {advice}"
-    )
-    evidence = {"creation_s": most, "share": most / total, "no_work_s": measures.no_work_s}
-    return Finding("creation_bottleneck", profile.names[root], measures.no_work_s, 1.0, advice, text, evidence)
+    return Finding("tasks_too_small", name, loss_s, gain, advice, text, evidence)
 
 
 def _idle_workers(profile: Profile) -> Finding | None:

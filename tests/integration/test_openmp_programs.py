@@ -238,9 +238,7 @@ def test_the_diagnosis_of_queens_without_a_cut_off_names_the_depth(programs: Pro
     assert found[0].evidence["cut_off"] in (3, 4)
     assert f"stop at depth {found[0].evidence['cut_off']}" in found[0].text
     assert found[0].loss_s > 0.0
-    # Nothing is promised where the machine ran others; what is, of a recorded run: tests/unit/profile/test_diagnosis.py.
-    assert found[0].gain >= found[0].gain_least >= 1.0
-    assert (found[0].gain > 1.0) == ("times faster" in found[0].text)
+    assert found[0].gain > 1.0
 
 
 def test_a_file_that_cannot_be_written_does_not_stop_the_program(programs: Programs, tmp_path: Path) -> None:

@@ -152,7 +152,7 @@ class TaskEventsSent(NumberedVerb):
     dropped: events that the producer has lost so far
     sums: records of 88 bytes: ended instances whose events are not sent
     ended: true: the run is over, and waiting events are applied
-    cpu_s: with `ended`: processor seconds of the program; if below what the workers took, no gain is promised
+    cpu_s: with `ended`: processor seconds of the program
     """
 
     records: bytes

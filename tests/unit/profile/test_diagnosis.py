@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 from task_program import Body, Program, recursive
 
 from advisor.files.profiles import read_profile
-from advisor.profile import layout
 from advisor.profile.diagnosis import Finding, diagnose
 from advisor.profile.profiler import Profiler
 from advisor.profile.tree import Profile
@@ -78,35 +75,6 @@ def test_a_program_without_fault_has_none() -> None:
     assert not found(profile(4, flat([20_000] * 1000)))
 
 
-def test_one_thread_that_creates_all_tasks_holds_up_the_others() -> None:
-    findings = found(profile(8, flat([1000] * 2000), create_ns=900))
-    finding = findings["creation_bottleneck"]
-    assert finding.subject == "0"
-    assert finding.evidence["share"] == pytest.approx(1.0)
-    assert "thread 0 creates 100% of the tasks" in finding.text
-    assert "tasks create tasks" in finding.advice
-    assert "tasks_too_small" in findings  # a creation takes 0.9 of what a task does
-
-
-def test_one_long_task_among_short_ones_is_too_large() -> None:
-    of = profile(4, flat([1000] * 400 + [500_000]))
-    finding = found(of)["tasks_too_large"]
-    assert finding.evidence["longest_s"] == pytest.approx(500e-6)
-    assert "500 µs" in finding.text
-    even = profile(4, flat([1000] * 400 + [1000] * 500)).measures.elapsed_s
-    assert finding.gain == pytest.approx(of.measures.elapsed_s / even, rel=0.1)
-
-
-def test_a_task_that_waits_long_for_its_children_is_not_too_large() -> None:
-    def outer() -> Iterator[tuple[Any, ...]]:
-        yield ("create", "A", flat([20_000] * 1000))
-        yield ("taskwait",)
-
-    of = profile(4, outer)
-    assert of.most_ns[of.roots(0)[0]] > 20_000
-    assert "tasks_too_large" not in found(of)
-
-
 def test_workers_without_tasks_are_told_how_many_would_do() -> None:
     def chain(length: int) -> Body:
         def body() -> Iterator[tuple[Any, ...]]:
@@ -147,23 +115,7 @@ def test_stopping_where_it_says_gains_what_it_says(threads: int, contention: flo
     assert after.measures.ends == finding.evidence["tasks_kept"]
     gain = of.measures.elapsed_s / after.measures.elapsed_s
     assert gain / 1.5 < finding.gain < gain * 1.5
-    assert finding.gain_least < gain * 1.01
-    assert f"{finding.gain_least:.2g} to {finding.gain:.2g} times faster" in finding.text
-
-
-def test_a_machine_that_runs_others_promises_nothing() -> None:
-    of = profile(1, recursive(6, 4, 200), create_ns=300, switch_ns=100)
-    ran_s = of.measures.work_s + of.measures.overhead_s
-
-    def reported(cpu_s: float) -> Finding:
-        return found(replace(of, measures=replace(of.measures, cpu_s=cpu_s)))["tasks_too_small"]
-
-    assert reported(ran_s).gain > reported(ran_s).gain_least > 1.0
-    busy = reported(0.5 * ran_s)
-    assert (busy.gain_least, busy.gain) == (1.0, 1.0)
-    assert "not said" in busy.text
-    assert "times faster" not in busy.text
-    assert busy.advice == reported(0.0).advice
+    assert f"at most {finding.gain:.2g} times faster" in finding.text
 
 
 def test_a_recorded_run_of_queens_is_promised_what_its_creations_took() -> None:
@@ -171,15 +123,5 @@ def test_a_recorded_run_of_queens_is_promised_what_its_creations_took() -> None:
     of = read_profile(QUEENS)
     finding = found(of)["tasks_too_small"]
     assert (finding.evidence["parameter"], finding.evidence["cut_off"]) == ("depth", 3)
-    assert 1.1 < finding.gain_least < finding.gain < 1.2
+    assert 1.1 < finding.gain < 1.2
     assert 0.0 < of.measures.cpu_s < 1.0
-    busy = found(replace(of, measures=replace(of.measures, cpu_s=0.5 * of.measures.work_s)))["tasks_too_small"]
-    assert (busy.gain_least, busy.gain, busy.evidence["cut_off"]) == (1.0, 1.0, 3)
-
-
-def test_creations_that_took_unlike_times_promise_nothing() -> None:
-    of = profile(1, recursive(6, 4, 200), create_ns=30_000, switch_ns=100)
-    assert found(of)["tasks_too_small"].gain > 3.0  # alike: what is said is known
-    created = of.role == layout.CREATION
-    disturbed = replace(of, least_ns=np.where(created, 80, of.least_ns))
-    assert "not said" in found(disturbed)["tasks_too_small"].text

@@ -5,15 +5,14 @@ Then what is predicted of each count is compared. The model is asked again where
 a run took twice or half of what was predicted: between, its answer for a predictor of that size is kept. A question answers
 for all sizes whose answers are old, and those of other components follow it: the first one finds nothing in the processor's
 caches and takes ten times as long. Questions take half a hundredth of the time of all components; those about what nobody
-knows are free, and beside a long run of a size that has no answer one is made at once.
+knows are free.
 
 A count that no run nearly as long had is tried once where its cores are idle: of short runs the model knows what threads cost.
 
 A learner is not carried away by single outliers. But where threads wait for one another on a busy machine one call in
 twenty takes a hundred times as long, and the mean is what a caller pays. So stalls are booked apart: the seconds of runs
 that took more than twice what they should, for each octave of cores. A count costs what is predicted of it and the mean
-stall of runs on so many cores: of the component's own, and, as far as these are few beside the runs that one stall takes, of
-all that last about as long. Where others have cores that the threads would need, a stall is reckoned with before one was
+stall of runs on so many cores. Where others have cores that the threads would need, a stall is reckoned with before one was
 seen. All of it is forgotten when a hundredth of the calls' time would pay for the worst stall. Then each component looks,
 too, at half or twice the cores of its answers, in turn: where that is predicted to lose less than a hundredth of its time,
 and for as long as no such run takes longer.
@@ -32,9 +31,6 @@ from advisor.errors import InvalidValue
 
 TOLERANCE: Final = 0.02  # fewer cores are taken where they lose less: repeats of a call differ by more
 ASK_SHARE: Final = 0.005  # of the time of all calls, for questions
-ASK_LARGE: Final = (
-    0.05  # of one run of a size of which nothing is known, for a question: it may take twice as long as it need
-)
 SLOWER: Final = 8.0  # times a question, that one before it counts at most
 LOSS_SHARE: Final = 0.01  # of it, that stalls may lose again in the long run
 # UNSEEN_S: of a stall that is reckoned with: a thread waits while others have its processor, some slices of milliseconds
@@ -42,7 +38,6 @@ UNSEEN_S: Final = 0.03
 GROWN: Final = 1.5  # runs since an answer: the learner chooses its settings at such counts
 SURPRISE: Final = 2.0  # a run that is so far off its answer asks again, and one that is so much slower has stalled
 LONGER: Final = 4.0  # times the longest run that was tried on so many cores: a run of such a size is tried, too
-DECADES: Final = 20  # of seconds that runs last, from a nanosecond on
 AGAIN: Final = 1.125  # times the runs: then stalls are weighed that are so much rarer
 PER_DOUBLING: Final = 4  # sizes of predictors whose answers are kept: a fifth apart
 COUNTS_ALL: Final = 64  # cores compared one by one
@@ -55,81 +50,46 @@ OCTAVES: Final = 22  # of the most cores that a run can have
 SEVERAL: Final = 2  # the octave from which on a run has several
 
 
-class Stalls:
-    """Runs on so many cores, and the seconds that they took beyond what they should."""
-
-    __slots__ = ("beyond_s", "runs", "seen")
-
-    def __init__(self) -> None:
-        self.runs = 0
-        self.seen = 0  # that stalled
-        self.beyond_s = 0.0
-
-    def book(self, beyond_s: float) -> None:
-        """Add a run."""
-        self.runs += 1
-        self.seen += beyond_s > 0.0
-        self.beyond_s += beyond_s
-
-
 class CallTotals:
-    """What calls of all components took, and which of them stalled, by the decade of seconds that they last."""
+    """What calls of all components took, and which of them stalled, by the octave of their cores."""
 
     def __init__(self) -> None:
         self.components: list[Deciding] = []
         self.spent_s = 0.0
-        self.turns = [0] * DECADES  # move where what is to be expected of stalls has changed
-        self.begun = 0  # how often all was forgotten
+        self.begun = 0  # how often stalls were forgotten
+        self.turn = 0  # moves where what is to be expected of stalls has changed
         self._runs = 0
         self._asked_s = 0.0
         self._questions = 0
-        self.question_s = 0.0  # that the last one took
         self._unseen_s = self._worst_s = UNSEEN_S
-        self._forgotten_s = 0.0  # of the time spent, when all was forgotten
-        self._stalls = stalls_of_decades()
+        self._forgotten_s = 0.0  # of the time spent, when stalls were forgotten
+        self._octave_runs = [0] * OCTAVES
+        self._octave_stalls_s = [0.0] * OCTAVES  # that these took beyond what they should
         self._weighed_at = 0  # runs, when stalls were last weighed for their being rarer
-        self._weighed: dict[int, list[tuple[float, float]]] = {}  # since the last turn, by decade
 
-    def ran(self, decade: int, octave: int, beyond_s: float, most_s: float) -> None:
+    def ran(self, octave: int, beyond_s: float, most_s: float) -> None:
         """Add a run on cores of an octave, what it stalled, and what it may have stalled at most."""
         self._runs += 1
-        if self._runs >= AGAIN * self._weighed_at:
+        if beyond_s > 0.0 or self._runs >= AGAIN * self._weighed_at:
             self._weighed_at = self._runs
-            self._turn(0, DECADES)
-        elif beyond_s > 0.0:
-            self._turn(max(0, decade - 1), decade + 2)
+            self.turn += 1
         self._worst_s = max(self._worst_s, most_s)
-        self._stalls[decade][octave].book(beyond_s)
+        self._octave_runs[octave] += 1
+        self._octave_stalls_s[octave] += beyond_s
         if LOSS_SHARE * (self.spent_s - self._forgotten_s) >= self._worst_s:
             self._forgotten_s = self.spent_s
             self._unseen_s, self._worst_s = 0.0, UNSEEN_S
-            self._stalls = stalls_of_decades()
+            self._octave_runs, self._octave_stalls_s = [0] * OCTAVES, [0.0] * OCTAVES
             self.begun += 1
-            self._turn(0, DECADES)
+            self.turn += 1
 
-    def _turn(self, low: int, high: int) -> None:
-        for decade in range(low, min(high, DECADES)):
-            self.turns[decade] += 1
-            self._weighed.pop(decade, None)
+    def stall_s(self, octave: int) -> float:
+        """Return the mean stall of a run on cores of an octave."""
+        return self._octave_stalls_s[octave] / (1 + self._octave_runs[octave])
 
-    def stalls(self, decade: int, octaves: int) -> list[tuple[float, float]]:
-        """Return for each octave the mean stall of a run that lasts about so long, and in how many runs there is one."""
-        found = self._weighed.get(decade, [])
-        if len(found) >= octaves:
-            return found
-        near = self._stalls[max(0, decade - 1) : decade + 2]
-        found = list[tuple[float, float]]()
-        for octave in range(octaves):
-            runs = 1 + sum(kind[octave].runs for kind in near)
-            mean_s = sum(kind[octave].beyond_s for kind in near) / runs
-            found.append((mean_s, runs / (1 + sum(kind[octave].seen for kind in near))))
-        self._weighed[decade] = found
-        return found
-
-    def unseen_s(self, decade: int) -> float:
+    def unseen_s(self) -> float:
         """Return the mean stall that is to be reckoned with beside those seen, where threads may have to wait."""
-        near = self._stalls[max(0, decade - 1) : decade + 2]
-        return self._unseen_s / (1 + sum(each.runs for kind in near for each in kind[SEVERAL:]))
+        return self._unseen_s / (1 + sum(self._octave_runs[SEVERAL:]))
 
     @property
     def may_ask(self) -> bool:
@@ -138,7 +98,6 @@ class CallTotals:
 
     def asked(self, seconds: float) -> None:
         """Add a question; the first one, which loads what answers, counts nothing, and a quick one bounds those before it."""
-        self.question_s = seconds
         if self._questions:
             self._asked_s = min(self._asked_s + seconds, SLOWER * self._questions * seconds)
         self._questions += 1
@@ -170,8 +129,8 @@ class Deciding:
         self._trials: Iterator[int] | None = None
         self.sizes: dict[Key, Size] = {}
         self.passing: dict[int, Size] = {}  # of short calls with one predictor, by its octave
-        self._stalls = [Stalls() for _ in range(cores_max.bit_length() + 1)]
-        self._tried_s = [0.0] * len(self._stalls)  # by octave, what the longest run on so many takes on one core
+        # by octave, what the longest run on so many takes on one core
+        self._tried_s = [0.0] * (cores_max.bit_length() + 1)
         self._begun = 0
         self._spent_s = 0.0  # since a look took longer
         self._looks = False
@@ -203,13 +162,10 @@ class Deciding:
             self._trials = iter(() if known else powers(self.cores_max))
         cores = next(self._trials, 0)
         if not cores:
-            if self.stale(size):
-                if self._together.may_ask:
-                    self._answer(size, clock)
-                elif self._large(size):
-                    self.question(size)
+            if self.stale(size) and self._together.may_ask:
+                self._answer(size, clock)
             known = size if size.expected_s else self._nearest(size)
-            if known.expected_s and (known.weighed_at != self._together.turns[known.decade] or known.idle != idle):
+            if known.expected_s and (known.weighed_at != self._together.turn or known.idle != idle):
                 self._weigh(known, idle)
             cores = known.cores or 1
             if known.cores and available == self.cores_max:
@@ -234,10 +190,9 @@ class Deciding:
         self._spent_s += elapsed_s
         if self._looks and cores != size.cores and elapsed_s > self._expected_s(size, size.cores):
             self._looks, self._spent_s = False, 0.0
-        self._stalls[octave].book(beyond_s)
         size.least_s = min(size.least_s, elapsed_s)
         most_s = elapsed_s - min(should_s, size.least_s) if beyond_s else 0.0  # stalls may have raised a prediction
-        self._together.ran(size.decade, octave, beyond_s, most_s)
+        self._together.ran(octave, beyond_s, most_s)
 
     def _answer(self, size: Size, clock: Callable[[], float]) -> bool:
         """Ask for a size; and, while that costs no more than once again, for what is old of all components."""
@@ -267,7 +222,6 @@ class Deciding:
             return None if answers is None else False
         for each, expected_s in zip(sizes, answers, strict=True):
             each.expected_s, each.answered_at, each.weighed_at = expected_s, self.runs, -1
-            each.decade = min(max(0, int(math.log10(expected_s[0]) + 9.0)), DECADES - 1)
         return True
 
     def stale(self, size: Size) -> bool:
@@ -275,28 +229,17 @@ class Deciding:
 
     def _weigh(self, size: Size, idle: float) -> None:
         """Choose the fewest cores near the fastest, by what is predicted and what stalls add."""
-        together, decade = self._together, size.decade
+        together, unseen_s = self._together, self._together.unseen_s()
         if self._begun != together.begun:
-            self._begun, self._stalls = together.begun, [Stalls() for _ in self._stalls]
-            self._looks, self._down = True, not self._down
-        stalls = [
-            (every * mean_s + own.beyond_s) / (every + own.runs)
-            for own, (mean_s, every) in zip(self._stalls, together.stalls(decade, len(self._stalls)), strict=False)
-        ]
-        unseen_s = together.unseen_s(decade)
+            self._begun, self._looks, self._down = together.begun, True, not self._down
+        stalls = [together.stall_s(octave) for octave in range(len(self._tried_s))]
         cost = [
             expected + stalls[count.bit_length()] + (unseen_s if 1 < count > idle else 0.0)
             for count, expected in zip(self._counts, size.expected_s, strict=True)
         ]
         least = min(cost) * (1.0 + TOLERANCE)
         size.cores = next(count for count, seconds in zip(self._counts, cost, strict=True) if seconds <= least)
-        size.weighed_at, size.idle = together.turns[decade], idle
-
-    def _large(self, size: Size) -> bool:
-        """Return whether a question is next to nothing beside a run of a size that was never asked for."""
-        if size.expected_s or not (near := self._nearest(size)).expected_s:
-            return False
-        return self._together.question_s <= ASK_LARGE * near.expected_s[0]
+        size.weighed_at, size.idle = together.turn, idle
 
     def _untried(self, size: Size, idle: float) -> int:
         """Return a power of two above the answer that no run near as long as this one had, 0 where there is none that is idle.
@@ -338,11 +281,6 @@ def counts_to(cores_max: int) -> list[int]:
 def powers(cores_max: int) -> list[int]:
     """Return the powers of two below `cores_max`, and it."""
     return [*(1 << k for k in range((cores_max - 1).bit_length())), cores_max]
-
-
-def stalls_of_decades() -> list[list[Stalls]]:
-    """Return that no run was seen yet."""
-    return [[Stalls() for _ in range(OCTAVES)] for _ in range(DECADES)]
 
 
 def _octave(x: float) -> int:

@@ -16,7 +16,7 @@ class Size:
     """What is known of calls of one size."""
 
     __slots__ = (
-        "answered_at", "core_s", "cores", "decade", "expected_s", "idle", "key", "least_s", "long", "passes", "predictor",
+        "answered_at", "core_s", "cores", "expected_s", "idle", "key", "least_s", "long", "passes", "predictor",
         "short", "shorts", "weighed_at",
     )  # fmt: skip
 
@@ -25,9 +25,8 @@ class Size:
         self.predictor = predictor  # of the first call
         self.cores = 0  # of the last answer; 0: none yet
         self.expected_s: Sequence[float] = ()  # predicted on each of the counts
-        self.decade = 0  # of the seconds on one core
         self.answered_at = 0  # the component's runs then
-        self.weighed_at = -1  # the turn of its decade's stalls when cores were chosen
+        self.weighed_at = -1  # the turn of stalls when cores were chosen
         self.idle = math.inf  # cores that others left then
         self.core_s = math.inf  # cores times seconds of the last run: no less than it takes on one
         self.least_s = math.inf  # that a run took

@@ -17,7 +17,7 @@ from thread_pools import Clock, Found, Pool, elsewhere, rows_of, use
 
 from advisor import SyncClient
 from advisor.adapters.threads import Advised
-from advisor.adapters.threads.deciding import LOSS_SHARE, UNSEEN_S, CallTotals, powers
+from advisor.adapters.threads.deciding import LOSS_SHARE, UNSEEN_S, powers
 from advisor.adapters.threads.memory import FunctionMemory
 from advisor.adapters.threads.size import FLOOR_S, LONG
 from advisor.errors import InvalidValue
@@ -110,34 +110,6 @@ def test_cores_that_others_keep_busy_are_not_looked_at(tmp_path: Path) -> None:
     alone, beside = (played(tmp_path / str(others), 1_000, lambda _: 0.1001, others) for others in (0.0, 1.0))
     assert 2 in alone[100:]
     assert 2 not in beside[2:]
-
-
-def test_a_size_of_which_nothing_is_known_is_asked_for_where_its_run_is_long(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """A question takes 10 ms: much beside a run of 20 ms, next to nothing beside one of 2 s."""
-    clock, asked = Clock(), list[float]()
-
-    def predict(self: FunctionMemory, component: str, **more: Any) -> Any:
-        asked.extend(more["predictor"])
-        clock.now += 0.01
-        return self._learn().predict(component, **more)
-
-    def run(predictor: float) -> None:
-        with advised.cores("fit", predictor=predictor, cores_max=2) as cores:
-            clock.now += 1e-5 * predictor / cores
-
-    monkeypatch.setattr(FunctionMemory, "predict", predict)
-    advised = Advised(path=tmp_path / "t.state", clock=clock, load=lambda: 0.0)
-    for predictor in [2e3, 2e5] * 20:
-        run(predictor)
-    assert {2e3, 2e5} <= {*asked}
-    monkeypatch.setattr(CallTotals, "may_ask", False)
-    asked.clear()
-    run(3e3)
-    assert not asked
-    run(3e5)
-    assert 3e5 in asked
 
 
 def test_runs_much_longer_than_those_on_many_cores_try_them_again(tmp_path: Path) -> None:

@@ -150,26 +150,19 @@ class Advised:
         return _AdvisedRun(self, component, self.deciding(component, cores_max), predictor)
 
     def executor(
-        self, component: str, *, predictor: Callable[..., Any] | None = None, cores_max: int | None = None,
-        executor: Executor | None = None,
-    ) -> Executor:  # fmt: skip
-        """Return an executor of `concurrent.futures` whose calls are runs of `component`, each on one core.
+        self, component: str, *, predictor: Callable[..., Any] | None = None, cores_max: int | None = None
+    ) -> Executor:
+        """Return an executor on threads whose calls are runs of `component`, each on one core.
 
         Parameters
         ----------
         predictor : callable, optional
             From a call's arguments to its predictor.
         cores_max : int, optional
-            The most at once. Absent: on threads 64, and up to 1,024 while they wait for a disk, a network or a timer; else
-            those that this process may use.
-        executor : Executor, optional
-            Whose workers run the calls; absent: threads.
+            The most threads. Absent: 64, and up to 1,024 while they wait for a disk, a network or a timer.
         """
-        job = Job(checked_name("component", component), predictor=predictor, allowed=[1])
-        at_once = None if cores_max is None else checked_cores(cores_max)
-        if executor is None:
-            return WaitingExecutor(self, job, self.cores_max, at_once)
-        return AdvisedPool(self, at_once or self.cores_max, executor, job=job)
+        job = Job(checked_name("component", component), predictor=predictor)
+        return WaitingExecutor(self, job, self.cores_max, None if cores_max is None else checked_cores(cores_max))
 
     def pool(self, cores: int | None = None, executor: Executor | None = None) -> AdvisedPool:
         """Return an executor whose jobs share so many cores, each with several where that pays, see `AdvisedPool`."""

@@ -65,8 +65,6 @@ class AdvisedPool(Executor):
         pool. One that places jobs by their cores has a method ``submit_on(cores, fn, *args)``. Absent: threads.
     job_cores_max : int, optional
         The most cores of one job. Absent: all.
-    job : Job, optional
-        What every call of `submit` is. Absent: what its function is marked with.
 
     Attributes
     ----------
@@ -75,14 +73,11 @@ class AdvisedPool(Executor):
     """
 
     def __init__(
-        self, advised: PoolAdviser, cores: int, executor: Executor | None = None, *, job_cores_max: int | None = None,
-        job: Job | None = None,
-    ) -> None:  # fmt: skip
+        self, advised: PoolAdviser, cores: int, executor: Executor | None = None, *, job_cores_max: int | None = None
+    ) -> None:
         self.cores = cores
         self._counts = allowed_range(1, job_cores_max or cores)
         self._advised = advised
-        self._job = job
-        self._job_counts = self._counts if job is None else self._counts_of(job)
         self._lock = threading.RLock()
         if executor is None:
             GRANTS.pools.look()  # takes 0.1 s the first time, which no job should wait for
@@ -102,7 +97,7 @@ class AdvisedPool(Executor):
 
     def submit(self, fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Future[Any]:
         """Return the future of a job: what `Job` marked the function with, else a component of the function's name."""
-        return self.submit_job(self._job or job_of(fn), fn, *args, **kwargs)
+        return self.submit_job(job_of(fn), fn, *args, **kwargs)
 
     def submit_job(self, job: Job, fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Future[Any]:
         """Return the future of a call that is such a job.
@@ -116,8 +111,7 @@ class AdvisedPool(Executor):
         """
         predictor = job.predictor(*args, **kwargs) if callable(job.predictor) else job.predictor
         predictor = 1.0 if predictor is None else checked_predictor(predictor)
-        allowed = self._job_counts if job is self._job else self._counts_of(job)
-        submission = _PooledCall(Future(), fn, args, kwargs, job, predictor, allowed)
+        submission = _PooledCall(Future(), fn, args, kwargs, job, predictor, self._counts_of(job))
         with self._lock:
             if self._closed:
                 raise RuntimeError("cannot schedule new futures after shutdown")

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, Final
-
-import msgspec
 
 from advisor.errors import InvalidValue
 
@@ -108,11 +106,3 @@ class Measures:
             "burdened_parallelism": self.burdened_parallelism,
             "bounds": [asdict(bound) for bound in self.bounds()],
         }
-
-    @classmethod
-    def from_dict(cls, given: Mapping[str, Any]) -> Measures:
-        """Return the measures whose `as_dict` gave this; what follows from others is worked out again."""
-        try:
-            return msgspec.convert(given, cls)
-        except msgspec.ValidationError as error:
-            raise InvalidValue("measures", str(error), "numbers, as a profile that advisor wrote has them") from None

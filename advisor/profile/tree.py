@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, Final
 
+import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
@@ -120,14 +121,6 @@ class Profile:
             yield node, depth
             stack.extend((below, depth + 1) for below in reversed(self.children[node]))
 
-    def path(self, node: int) -> tuple[str, ...]:
-        """Return the call path to a node."""
-        found: list[str] = []
-        while node >= 0:
-            found.append(f"{at.ROLE_NAMES[int(self.role[node])]} {self.label(node)}")
-            node = int(self.parent[node])
-        return tuple(reversed(found))
-
     def as_dict(self) -> dict[str, Any]:
         """Return the profile as plain values, for JSON and the wire."""
         columns: dict[str, Any] = {name: getattr(self, name).tolist() for name in (*COLUMNS, *MOMENTS)}
@@ -142,25 +135,14 @@ class Profile:
 
     @classmethod
     def from_dict(cls, given: Mapping[str, Any]) -> Profile:
-        """Return the profile whose `as_dict` gave this; raises InvalidValue."""
+        """Return the profile whose `as_dict` gave this; raises InvalidValue where it is of another format."""
         if given.get("format") != FORMAT:
             raise InvalidValue("format", given.get("format"), f"{FORMAT!r}: a profile that advisor wrote")
-        try:
-            nodes = dict(given["nodes"])
-            nodes["role"] = [at.ROLE_NAMES.index(role) for role in nodes["role"]]
-            columns: dict[str, Any] = {name: np.array(nodes[name], np.int64) for name in COLUMNS}
-            columns |= {name: np.array(nodes[name], np.float64) for name in MOMENTS}
-            made = cls(
-                **columns, names=tuple(nodes["name"]),
-                measures=Measures.from_dict(given["measures"]), notes=dict(given["notes"]),
-                types={name: dict(reported) for name, reported in given.get("types", {}).items()},
-            )  # fmt: skip
-        except InvalidValue:
-            raise
-        except (KeyError, TypeError, ValueError, OverflowError, AttributeError) as error:
-            raise InvalidValue("nodes", type(error).__name__, "the columns of a profile that advisor wrote") from error
-        n = len(made.names)
-        arrays = [getattr(made, name) for name in (*COLUMNS, *MOMENTS)]
-        if any(column.shape != (n,) for column in arrays) or bool((made.parent >= np.arange(n)).any()):
-            raise InvalidValue("nodes", n, "columns of one length, each parent before its children")
-        return made
+        nodes = given["nodes"]
+        columns: dict[str, Any] = {name: np.array(nodes[name], np.int64) for name in COLUMNS if name != "role"}
+        columns |= {name: np.array(nodes[name], np.float64) for name in MOMENTS}
+        return cls(
+            **columns, role=np.array([at.ROLE_NAMES.index(role) for role in nodes["role"]], np.int64),
+            names=tuple(nodes["name"]), measures=msgspec.convert(given["measures"], Measures), notes=given["notes"],
+            types=given["types"],
+        )  # fmt: skip

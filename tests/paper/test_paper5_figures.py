@@ -6,6 +6,7 @@ The figures print call paths and, in part, times; where they print none, times a
 from __future__ import annotations
 
 import pytest
+from profile_laws import path_of
 
 from advisor.domain.task_events import EventWriter, Flag, Kind, RegionKind, SyncKind
 from advisor.profile import layout as at
@@ -39,7 +40,7 @@ class Stream:
         profile = self.profile
         columns = (profile.count, profile.open, profile.inclusive_ns, profile.exclusive_ns)
         return {
-            " > ".join(part.removeprefix("region ") for part in profile.path(node)): tuple(
+            " > ".join(part.removeprefix("region ") for part in path_of(profile, node)): tuple(
                 int(c[node]) for c in columns
             )
             for node in range(len(profile))

@@ -13,6 +13,15 @@ from advisor.profile.view import profile_of
 APART = "apart"  # name that tests give to regions of `RegionKind.APART`
 
 
+def path_of(profile: Profile, node: int) -> tuple[str, ...]:
+    """Return the call path to a node."""
+    found: list[str] = []
+    while node >= 0:
+        found.append(f"{at.ROLE_NAMES[int(profile.role[node])]} {profile.label(node)}")
+        node = int(profile.parent[node])
+    return tuple(reversed(found))
+
+
 def check_laws(profile: Profile, *, ordered: bool = True) -> None:
     """Assert the laws of a profile below its caps; `ordered`: its events came in order of time over all threads."""
     for column in (profile.inclusive_ns, profile.exclusive_ns, profile.count, profile.open, profile.variance_ns2):

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 from live import running
+from profile_laws import path_of
 
 from advisor.domain.task_events import (
     ABSENT_TYPE,
@@ -97,12 +98,12 @@ def test_sums_give_the_nodes_that_events_give(compiled: bool, ticks: int) -> Non
     )
     assert (folded.accepted, folded.summed, folded.refused) == (6, 500, {})
     a, b = profile_of(one), profile_of(other)
-    paths = {b.path(node): node for node in range(len(b))}
+    paths = {path_of(b, node): node for node in range(len(b))}
     for node in [node for node, _ in a.walk(a.roots(at.TASK)[0])]:
-        same = paths.pop(a.path(node))
+        same = paths.pop(path_of(a, node))
         inner = a.role[node] in (at.CREATION, at.TASKWAIT)  # single visits of these are not in the sums
         for name in COMPARED[: 3 if inner else None]:
-            assert getattr(a, name)[node] == getattr(b, name)[same], (name, a.path(node))
+            assert getattr(a, name)[node] == getattr(b, name)[same], (name, path_of(a, node))
         assert b.mean_ns[same] == pytest.approx(a.mean_ns[node], rel=1e-12)
         if not inner:
             assert b.variance_ns2[same] == pytest.approx(a.variance_ns2[node], rel=1e-9)

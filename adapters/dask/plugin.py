@@ -106,7 +106,7 @@ class AdvisorPlugin(SchedulerPlugin):
         if known is None or self._scheduler is None:
             return
         elapsed_s = sum(each["stop"] - each["start"] for each in runs)
-        known.end_task(seconds, elapsed_s if finish == "memory" else 0.0)
+        known.end_task(seconds)
         ts = self._scheduler.tasks[key]
         self._average(ts, known)
         if finish not in ("memory", "erred") or elapsed_s <= 0.0:

@@ -11,7 +11,6 @@ from bisect import bisect_right
 from collections import deque
 from collections.abc import Sequence
 from itertools import pairwise
-from statistics import median
 from typing import Final
 
 from advisor.domain.limits import NAME_BYTES_MAX
@@ -19,8 +18,6 @@ from advisor.domain.limits import NAME_BYTES_MAX
 POINTS: Final = 17  # from the smallest to the largest size: a step of 1.5 over three decades
 ROWS_LEAST: Final = 5  # before the model is asked: Dask's own estimate is as good until then
 GROWTH: Final = 4  # it is asked again when a quarter more tasks have run
-DRIFT_RUNS: Final = 16  # the latest, by whose median a drift is known
-DRIFT: Final = 0.15  # of what was said, in logarithms: what is less, the next question mends
 RECENT: Final = (
     64  # sizes of tasks that were begun, by which those are counted that are not looked at one by one: 20 us
 )
@@ -58,7 +55,6 @@ class Sizes:
         "_high",
         "_low",
         "_mean_s",
-        "_over",
         "_recent",
         "_seconds",
         "_sizes",
@@ -78,7 +74,6 @@ class Sizes:
         self._sum_s = 0.0
         self._mean_s: float | None = None
         self._recent: deque[float | None] = deque(maxlen=RECENT)
-        self._over: deque[float] = deque(maxlen=DRIFT_RUNS)  # times what was said, that runs took
         self._bare = False  # whether some task had no inputs
         self._bare_s: float | None = None  # seconds of such a one, where others have inputs
 
@@ -97,12 +92,10 @@ class Sizes:
             self._sum_s += seconds
         return seconds
 
-    def end_task(self, seconds: float | None, took_s: float = 0.0) -> None:
-        """A task is at work no more, whatever became of it; `seconds` are those of its begin, `took_s` where it ended well."""
+    def end_task(self, seconds: float | None) -> None:
+        """A task is at work no more, whatever became of it; `seconds` are those of its begin."""
         if seconds is None:
             return
-        if took_s > 0.0 and seconds > 0.0:
-            self._over.append(took_s / seconds)
         self._at_work -= 1
         self._sum_s = self._sum_s - seconds if self._at_work else 0.0
         if self._at_work:
@@ -129,15 +122,12 @@ class Sizes:
 
     @property
     def due(self) -> bool:
-        """Whether the model is to be asked: a quarter more have run, or the latest took something else than it said."""
-        if len(self._over) == DRIFT_RUNS and abs(math.log(median(self._over))) > DRIFT:
-            return True
+        """Whether the model is to be asked: a quarter more have run."""
         return self.runs >= max(ROWS_LEAST, self._asked + self._asked // GROWTH + 1)
 
     def question(self) -> list[float] | None:
         """Return the sizes to ask for, in bytes, from the smallest to the largest; None where the tasks have no inputs."""
         self._asked = self.runs
-        self._over.clear()
         if self._high < 0.0:
             return None
         if self._low >= self._high:

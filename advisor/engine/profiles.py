@@ -81,7 +81,14 @@ class Profiles(RecordKind[Key, Profiler]):
 
     def ended(self, key: Key, folded: Folded) -> Ended:
         """Return the instances of a batch that component models learn; once, for which these are is counted."""
-        return _ended(self.runs[key], folded)
+        run = self.runs[key]
+        rows = run.sample.sample_ended(folded.ended, folded.sizes)
+        known: set[int] = set(rows.types.tolist())
+        names = {number: normalised_name(run.strings[number]) for number in known}
+        named = np.isin(rows.types, [number for number, name in names.items() if name is not None])
+        types, *columns = (column[named] for column in rows)
+        numbers, index = np.unique(types, return_inverse=True)
+        return Ended(tuple(str(names[number]) for number in numbers.tolist()), index.ravel(), *columns)
 
     def run_of(self, producer: str, incarnation: bytes | None = None) -> dict[str, Any]:
         """Return what the profile of a producer's newest run, or of the one named, says of it as a whole.
@@ -171,17 +178,6 @@ class Profiles(RecordKind[Key, Profiler]):
             self.restore_record(key, data)
         self._logged = dict(records)
         self.unlogged.clear()
-
-
-def _ended(profiler: Profiler, folded: Folded) -> Ended:
-    rows = profiler.sample.sample_ended(folded.ended, folded.sizes)
-    known: set[int] = set(rows.types.tolist())
-    names = {number: normalised_name(profiler.strings[number]) for number in known}
-    named = {number: name for number, name in names.items() if name is not None}
-    rows = rows if len(named) == len(names) else rows.of_types(list(named))
-    numbers, index = np.unique(rows.types, return_inverse=True)
-    types = tuple(named[number] for number in numbers.tolist())
-    return Ended(types, index.ravel(), rows.times, rows.sizes, rows.running, rows.counts)
 
 
 def refusals(folded: Folded | None) -> Mapping[str, Any]:

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Final
+from typing import Final, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,21 +19,14 @@ NS: Final = 1e-9
 LEARNED_ALL: Final = 1_024  # instances of a type that are handed on each; then one in two, in four … stands for as many
 
 
-@dataclass(frozen=True, slots=True)
-class Instances:
-    """Instances that ended, as rows to learn from."""
+class Instances(NamedTuple):
+    """Instances that ended, as columns (n,) to learn from."""
 
-    types: Ints  # int64 array (n,): numbers of the strings that name their types
-    # sizes, times: float64 arrays (n,): size as it was given, 0 where none was; seconds
-    sizes: Floats
-    times: Floats
-    running: Ints  # int64 array (n,): workers that ran a task when the instance ended, its own among them
-    counts: Ints  # int64 array (n,): instances that each stands for
-
-    def of_types(self, types: list[int]) -> Instances:
-        """Return those of some types."""
-        kept = np.isin(self.types, types)
-        return Instances(self.types[kept], self.sizes[kept], self.times[kept], self.running[kept], self.counts[kept])
+    types: Ints  # numbers of the strings that name their types
+    times: Floats  # seconds
+    sizes: Floats  # as they were given, 0 where none was
+    running: Ints  # workers that ran a task when the instance ended, its own among them
+    counts: Ints  # instances that each stands for
 
 
 class InstanceSample:
@@ -62,4 +54,4 @@ class InstanceSample:
             taken[rows] = places % stands[rows] == 0
         stands = np.minimum(stands * ended[:, at.ENDED_STANDS], limits.COUNT_MAX)
         times = np.maximum(ended[:, at.ENDED_NS], 1) * NS
-        return Instances(kinds[taken], sizes[taken], times[taken], ended[taken, at.ENDED_RUNNING], stands[taken])
+        return Instances(kinds[taken], times[taken], sizes[taken], ended[taken, at.ENDED_RUNNING], stands[taken])

@@ -15,7 +15,7 @@ GROUPS = {
     "More of where it listens, and for whom": ("socket_mode", "http_hosts", "tls_clients", "open_beyond_loopback"),
     "More of its state": ("accept_damage", "engine", "shards", "compiled", "log_level"),
     "More bounds": ("components_max", "connections_max", "stall_s", "heavy_deadline_s"),
-    "Networks": ("advise", "snet_resources", "snet_cores"),
+    "Networks": ("advise", "snet_resources"),
 }  # fmt: skip
 
 

@@ -14,10 +14,8 @@ is one system here, of number 0; cores are its logical processors.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
-
-from advisor.domain.machines import Machine
 
 SYSTEM = 0  # this machine
 LOGICAL_MAX = 62  # a client keeps its cores as bits of 64
@@ -145,21 +143,11 @@ def state(figures: Mapping[str, int]) -> bytes:
     return message("state", f"{{ client {pairs} }}")
 
 
-def system(machine: Machine) -> bytes:
-    """Return the topology of a machine: nodes, caches, cores and processors, numbered from 0 in that order."""
-    core_number = number = 0
-    nodes: list[str] = []
-    for at_node, node in enumerate(machine.nodes):
-        caches: list[str] = []
-        for at_cache, cache in enumerate(node):
-            cores: list[str] = []
-            for at_core, core in enumerate(cache):
-                procs = " ".join(
-                    f"{{ proc {at} logical {number + at} physical {physical} }}" for at, physical in enumerate(core)
-                )
-                about = f"core {at_core} logical {core_number} physical {core_number} children {len(core)}"
-                cores.append(f"{{ {about} {procs} }}")
-                core_number, number = core_number + 1, number + len(core)
-            caches.append(f"{{ cache {at_cache} children {len(cache)} {' '.join(cores)} }}")
-        nodes.append(f"{{ numa {at_node} children {len(node)} {' '.join(caches)} }}")
-    return message("system", SYSTEM, "hostname", machine.name, "children", len(machine.nodes), *nodes)
+def system(name: str, processors: Sequence[int]) -> bytes:
+    """Return the topology of a machine: one node and cache, a core for each processor, numbered from 0 in their order."""
+    cores = " ".join(
+        f"{{ core {at} logical {at} physical {at} children 1 {{ proc 0 logical {at} physical {physical} }} }}"
+        for at, physical in enumerate(processors)
+    )
+    cache = f"{{ cache 0 children {len(processors)} {cores} }}"
+    return message("system", SYSTEM, "hostname", name, "children", 1, f"{{ numa 0 children 1 {cache} }}")

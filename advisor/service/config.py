@@ -45,8 +45,7 @@ class Config:
     heavy_deadline_s: seconds after which a request in a worker process, of two at a time, is killed
     log_level: least level that is logged
     advise: what to plan for in the background, reported by HTTP, of a network, or of all others (*), as film=cores:9
-    snet_resources: [HOST:]PORT[=NETWORK] where S-Net's runtime comes for cores, one a network
-    snet_cores: processors to lend there, like 0-3,6; absent: those that the service may run on
+    snet_resources: [HOST:]PORT[=NETWORK] where S-Net's runtime comes for cores, those of the service, one a network
     """
 
     socket: Annotated[Path | None, kinds.PATH] = None
@@ -72,7 +71,6 @@ class Config:
     log_level: Literal["debug", "info", "warning", "error"] = "info"
     advise: Annotated[tuple[Advise, ...], kinds.ADVICE] = ()
     snet_resources: Annotated[tuple[SnetPort, ...], kinds.SNET_PORTS] = ()
-    snet_cores: Annotated[tuple[int, ...] | None, kinds.CPUS] = None
 
     def __post_init__(self) -> None:
         if self.socket is None and self.tcp is None and not self.snet_resources:

@@ -11,7 +11,6 @@ from typing import Any, NamedTuple, cast
 
 from advisor.domain.names import checked_name
 from advisor.errors import InvalidValue, closest, not_one_of
-from advisor.service.snet_machine import parse_cores
 
 PORT_MAX = 65_535
 SIZE_UNITS = {"": 1, "KiB": 2**10, "MiB": 2**20, "GiB": 2**30}
@@ -210,7 +209,7 @@ def _kind(key: str, value: Any) -> str:
     return value
 
 
-PATH, ADDRESS, CPUS = Option(_path, "PATH"), Option(parse_address, "HOST:PORT"), Option(parse_cores, "CPUS")
+PATH, ADDRESS = Option(_path, "PATH"), Option(parse_address, "HOST:PORT")
 ENGINE = Option(checked_engine, "here|ray[://HOST:PORT]")
 HOSTS, BEYOND_LOOPBACK = Option(partial(_each, _host), "NAME"), Option(partial(_each, _kind), "|".join(BEYOND))
 ADVICE = Option(_advice, "NETWORK=NAME:VALUE,…")

@@ -24,6 +24,7 @@ from advisor.domain.limits import PRODUCERS_MAX
 from advisor.engine import Engine
 from advisor.engine.learners import MODEL_MEMORY_BYTES
 from advisor.errors import AdvisorError, InvalidValue
+from advisor.protocol.snet_resources import LOGICAL_MAX
 from advisor.service import listeners
 from advisor.service.access import tls_context
 from advisor.service.committer import Committer
@@ -38,7 +39,7 @@ from advisor.service.logs import event, to_stderr
 from advisor.service.measures import ServiceMeasures
 from advisor.service.option_types import Address
 from advisor.service.producers import Producers
-from advisor.service.snet_machine import this_machine
+from advisor.service.snet_machine import usable_processors
 from advisor.service.snet_resources import SnetResources
 from advisor.storage import Store
 
@@ -258,9 +259,8 @@ class _Service:
         tcp = http = None
         snet: tuple[Address, ...] = ()
         if config.snet_resources:
-            self._snet = SnetResources(
-                config.snet_resources, this_machine(config.snet_cores), LocalClient(self._hub).ask
-            )
+            lent = usable_processors()[: LOGICAL_MAX + 1]
+            self._snet = SnetResources(config.snet_resources, lent, LocalClient(self._hub).ask)
             servers, snet = await self._snet.listen(sockets)
             self._servers += servers
         if config.tcp is not None:

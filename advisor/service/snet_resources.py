@@ -17,7 +17,6 @@ from typing import Any, cast
 import anyio
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 
-from advisor.domain.machines import Machine
 from advisor.engine.granting import Granting
 from advisor.errors import AdvisorError
 from advisor.protocol import snet_resources as text
@@ -25,6 +24,7 @@ from advisor.service import listeners
 from advisor.service.logs import event
 from advisor.service.metrics import family
 from advisor.service.option_types import Address, SnetPort
+from advisor.service.snet_machine import host_name
 
 CLIENTS_MAX = 128  # twice the cores that there can be: the others would hold none
 REFRESH_S = 0.5  # between looks at what was learned: grants follow it within a second or two
@@ -42,18 +42,17 @@ UNSENT_BYTES_MAX = 2**16  # answers that a client may leave unread: beyond, it i
 class SnetResources:
     """The resource server of one service. One event loop, no locks.
 
-    `ask`: asks a verb of the service.
+    `processors`: to lend, by the numbers that the system has for them. `ask`: asks a verb of the service.
     """
 
     def __init__(
-        self, ports: Sequence[SnetPort], machine: Machine, ask: Callable[..., Awaitable[Any]],
+        self, ports: Sequence[SnetPort], processors: Sequence[int], ask: Callable[..., Awaitable[Any]],
         clock: Callable[[], float] = time.monotonic,
     ) -> None:  # fmt: skip
-        self.machine = machine
-        self.granting = Granting(range(len(self.machine.processors)))
+        self.granting = Granting(range(len(processors)))
         self.ends: Counter[str] = Counter()
         self.clients: set[Client] = set()
-        self._ports, self._ask, self._clock = ports, ask, clock
+        self._ports, self._processors, self._ask, self._clock = ports, processors, ask, clock
         self._planned: dict[
             str, tuple[Any, list[float] | None]
         ] = {}  # by network: the plan on all cores, and the curve
@@ -197,7 +196,7 @@ class SnetResources:
         elif verb == "access":
             granting.access(client, text.SYSTEM in numbers)
         elif verb == "topology" and numbers[0] == text.SYSTEM:
-            client.send(text.system(self.machine))
+            client.send(text.system(host_name(socket.gethostname()), self._processors))
         elif verb == "list":
             client.send(text.systems())
         elif verb == "state":

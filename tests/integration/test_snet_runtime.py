@@ -19,7 +19,6 @@ from live import PATIENCE_S
 
 from advisor.cli import advisor
 from advisor.cli.learning import learn_command
-from advisor.domain.machines import Machine
 from advisor.errors import UnknownNetwork
 from advisor.files.snet_input import source_of, values_of
 from advisor.files.snet_runs import SnetFiles
@@ -130,8 +129,8 @@ async def test_six_applications_on_three_cores_have_their_turns(built: Path) -> 
         raise UnknownNetwork("none")
 
     processors = sorted(os.sched_getaffinity(0))
-    machine = Machine("here", ((tuple((processors[n % len(processors)],) for n in range(3)),),))
-    resources = SnetResources(load_config(snet_resources=["127.0.0.1:0"]).snet_resources, machine, unknown)
+    lent = [processors[n % len(processors)] for n in range(3)]
+    resources = SnetResources(load_config(snet_resources=["127.0.0.1:0"]).snet_resources, lent, unknown)
     granting, served = resources.granting, set[object]()
     balance = granting.balance
 

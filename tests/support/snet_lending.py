@@ -10,7 +10,6 @@ from typing import Any
 
 from live import PATIENCE_S
 
-from advisor.domain.machines import Machine
 from advisor.engine import Engine
 from advisor.service import load_config
 from advisor.service.option_types import Address
@@ -88,13 +87,12 @@ class Lender:
 async def lending(cores: int = 2, **options: Any) -> AsyncIterator[Lender]:
     config = load_config(**({"snet_resources": ["127.0.0.1:0"]} | options))
     engine, now = Engine(), [0.0]
-    machine = Machine("here", ((tuple((n,) for n in range(cores)),),))
 
     async def ask(method: str, **asked: Any) -> Any:
         """Answer as a service does."""
         return getattr(engine.advisor, method)(**asked).as_dict()
 
-    resources = SnetResources(config.snet_resources, machine, ask, lambda: now[0])
+    resources = SnetResources(config.snet_resources, range(cores), ask, lambda: now[0])
     sockets: list[Any] = []
     servers, ports = await resources.listen(sockets)
     lender = Lender(resources, ports, engine, now)

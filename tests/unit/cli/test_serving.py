@@ -26,7 +26,7 @@ TEXTS = {
     "stall_s": "3", "compiled": "false",
     "heavy_deadline_s": "6", "log_level": "debug",
     "advise": "film=throughput_per_s:20 *=cores:8",
-    "snet_resources": "1 2=film*2", "snet_cores": "0-1",
+    "snet_resources": "1 2=film*2",
 }  # fmt: skip
 
 

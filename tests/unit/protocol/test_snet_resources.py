@@ -8,7 +8,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from advisor.domain.machines import Machine
 from advisor.protocol.snet_resources import (
     COMMANDS,
     MESSAGE_BYTES_MAX,
@@ -79,23 +78,13 @@ def test_answers_are_the_runtimes_verbs() -> None:
 
 
 def test_the_topology_has_the_form_that_clients_read() -> None:
-    machine = Machine("two-nodes.local", ((((0, 4), (1, 5)),), (((2,), (3,)),)))
-    assert system(machine) == (
-        b"{ system 0 hostname two-nodes.local children 2"
+    assert system("two.local", [4, 6]) == (
+        b"{ system 0 hostname two.local children 1"
         b" { numa 0 children 1 { cache 0 children 2"
-        b" { core 0 logical 0 physical 0 children 2"
-        b" { proc 0 logical 0 physical 0 } { proc 1 logical 1 physical 4 } }"
-        b" { core 1 logical 1 physical 1 children 2"
-        b" { proc 0 logical 2 physical 1 } { proc 1 logical 3 physical 5 } } } }"
-        b" { numa 1 children 1 { cache 0 children 2"
-        b" { core 0 logical 2 physical 2 children 1 { proc 0 logical 4 physical 2 } }"
-        b" { core 1 logical 3 physical 3 children 1 { proc 0 logical 5 physical 3 } } } } }\n"
+        b" { core 0 logical 0 physical 0 children 1 { proc 0 logical 0 physical 4 } }"
+        b" { core 1 logical 1 physical 1 children 1 { proc 0 logical 1 physical 6 } } } } }\n"
     )
-    assert machine.processors == (0, 4, 1, 5, 2, 3)
 
 
 def test_the_largest_topology_is_a_message_that_clients_take() -> None:
-    nodes = tuple(((tuple((100 + 16 * node + core,) for core in range(16))),) for node in range(4))
-    largest = Machine("n" * 64, (*nodes[:3], ((*nodes[3][0][:15],),)))
-    assert len(largest.processors) == 63
-    assert len(system(largest)) < MESSAGE_BYTES_MAX
+    assert len(system("n" * 64, range(100, 163))) < MESSAGE_BYTES_MAX

@@ -111,7 +111,6 @@ class RoutedBackend:
         """Fetch the networks, before anybody is served."""
         for part in await self._shards.each("networks"):
             self._hub.engine.replace_part(Engine.from_bytes(part))
-        self._replicas.follow()
         self.learning.sum_counters()
 
     async def _refresh(self) -> None:

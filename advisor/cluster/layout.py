@@ -13,6 +13,7 @@ from typing import Any
 
 from advisor.domain.buckets import BUCKETS, bucket_of
 from advisor.errors import StateDamaged, StorageFailed
+from advisor.storage.log import sync_directory
 
 NAME = "layout"
 BUCKETS_A_MOVE = 64  # that rows wait for together: some 1,500 of 100,000 components, 10 MB
@@ -69,9 +70,7 @@ class Layout:
                 file.flush()
                 os.fsync(file.fileno())
             new.replace(folder / NAME)
-            descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
-            os.fsync(descriptor)
-            os.close(descriptor)
+            sync_directory(folder / NAME)
         except OSError as error:
             raise StorageFailed(f"the layout cannot be written: {error}", field="state", value=str(folder)) from error
 

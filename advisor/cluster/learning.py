@@ -193,7 +193,6 @@ class RoutedLearning:
             definition = self._engine.advisor.components.flows.definition(answer["id"])
             home = bucket_of(name_of(answer["id"]))
             await self._shards.apply_by_shard(home, None, None, NetworkDefined(definition, answer["id"]))
-        self._replicas.follow()
         return answer
 
     def sum_counters(self) -> None:

@@ -42,8 +42,7 @@ class ComponentReplicas:
         self._engine, self._shards, self._age_s, self._most, self._clock = engine, shards, age_s, most, clock
         self._fetched: dict[str, Fetched] = {}  # in the order of fetching
         self.networks_behind = set[str]()  # networks that rows have named since they were fetched
-        self._followed = set[str]()  # components of defined networks: advice follows them
-        self.watched: Callable[[], set[str]] = set  # returns those of watches
+        self.watched: Callable[[], set[str]] = set  # returns those of watches, which advice has too
         self._siblings: dict[str, list[str]] = {}  # of components whose answers rest on siblings, too
 
     def __len__(self) -> int:
@@ -108,18 +107,11 @@ class ComponentReplicas:
             await anyio.lowlevel.checkpoint()
 
     async def refresh(self) -> bool:
-        """Fetch again what watches and advice follow; return whether there was something."""
-        followed = self._followed | self.watched()
-        names = [name for name in followed if name not in self._fetched or self._behind(name)]
+        """Fetch again what watches follow; return whether there was something."""
+        names = [name for name in self.watched() if name not in self._fetched or self._behind(name)]
         if names or self.networks_behind:
             await self.fetch(names)
         return bool(names)
-
-    def follow(self) -> None:
-        """Keep the components of defined networks up to date from now on."""
-        flows = self._engine.advisor.components.flows
-        defined = [each for each, kept in flows.kept.items() if kept.definition is not None]
-        self._followed = {name for each in defined for name in flows.defined(each).components}
 
     def forget(self, name: str) -> None:
         """Fetch a component again before it answers."""
@@ -127,7 +119,7 @@ class ComponentReplicas:
 
     def _make_room(self, more: int) -> None:
         if len(self._fetched) + more > self._most:
-            followed = self._followed | self.watched()  # watches know them by their slots
+            followed = self.watched()  # watches know them by their slots
             gone = [name for name in self._fetched if name not in followed][: more + self._most // 8]
             for name in gone:
                 del self._fetched[name]

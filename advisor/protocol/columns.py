@@ -13,6 +13,13 @@ from advisor.domain.observations import Columns, ComponentNames, killed_column, 
 from advisor.errors import InvalidValue, TooLarge, UnknownNameId
 from advisor.protocol import verbs
 
+_FLAGS = frozenset(("ok", "running", "entered"))
+_OPTIONAL: Mapping[str, str] = {  # columns and their types on the wire
+    **dict.fromkeys(("count", "machine", "network"), "<u4"), **dict.fromkeys((*sorted(_FLAGS), "killed"), "u1"),
+    **dict.fromkeys(("record", "replica"), "<u8"), "active_cores": "<f8",
+}  # fmt: skip
+_KEPT_AS: Mapping[str, Any] = {"<u4": np.int64, "u1": np.int64, "<u8": np.uint64, "<f8": np.float64}
+
 
 class ConnectionNames:
     """The names that one connection has numbered, and the last list that it sent inside a batch."""
@@ -70,30 +77,26 @@ def columns_of_bins(params: verbs.ObserveColumns, names: ComponentNames | Connec
             f"index {int(index.max())} has no name: {len(names)} are known", field="index", value=int(index.max()),
             bound=len(names) - 1, hint="send names, then the batch again",
         )  # fmt: skip
-    count = _optional(params, "count", "<u4", n)
-    ok = _flags(params, "ok", n)
-    running = _flags(params, "running", n)
     x, further = _points(params, n)
-    machine, network = _optional(params, "machine", "<u4", n), _optional(params, "network", "<u4", n)
+    given = {key: _column(key, data, code, n) for key, code in _OPTIONAL.items()
+             if (data := getattr(params, key)) is not None}  # fmt: skip
+    for key in _FLAGS & given.keys():
+        if n and given[key].max() > 1:
+            raise InvalidValue(key, int(given[key].max()), "0 or 1")
+    machine, network = given.pop("machine", None), given.pop("network", None)
+    more: dict[str, Any] = {key: values.astype(_KEPT_AS[_OPTIONAL[key]], copy=False) for key, values in given.items()}
+    more |= {key: values.astype(np.bool_) for key, values in given.items() if key in _FLAGS}
+    if "killed" in more:
+        more["killed"] = killed_column(more["killed"])
     return Columns(
-        names,
-        index,
-        x,
+        names, index, x,
         _column("cores", params.cores, "<f8", n).astype(np.float64, copy=False),
         _column("elapsed_s", params.elapsed_s, "<f8", n).astype(np.float64, copy=False),
-        count=None if count is None else count.astype(np.int64),
-        ok=ok,
-        running=running,
         further=further,
         measures=_measures(params.measures, n) if params.measures else {},
-        record=_of_type(params, "record", "<u8", np.uint64, n),
-        entered=_flags(params, "entered", n),
-        replica=_of_type(params, "replica", "<u8", np.uint64, n),
-        active_cores=_of_type(params, "active_cores", "<f8", np.float64, n),
-        killed=None if (cut := _optional(params, "killed", "u1", n)) is None else killed_column(cut.astype(np.int64)),
         absent=np.ones(n, np.bool_) if params.predictor is None else None,
-        **named_columns(machine, network, params.labels, n),
-    )
+        **more, **named_columns(machine, network, params.labels, n),
+    )  # fmt: skip
 
 
 def _points(params: verbs.ObserveColumns, rows: int) -> tuple[vectors.Floats, vectors.Floats | None]:
@@ -111,22 +114,3 @@ def _column(field: str, data: bytes, dtype: str, rows: int) -> NDArray[Any]:
     if len(values) != rows:
         raise InvalidValue(field, len(values), f"{rows} values, as index has")
     return values
-
-
-def _optional(params: verbs.ObserveColumns, field: str, dtype: str, rows: int) -> NDArray[Any] | None:
-    data = getattr(params, field)
-    return None if data is None else _column(field, data, dtype, rows)
-
-
-def _flags(params: verbs.ObserveColumns, field: str, rows: int) -> NDArray[np.bool_] | None:
-    values = _optional(params, field, "u1", rows)
-    if values is None:
-        return None
-    if rows and values.max() > 1:
-        raise InvalidValue(field, int(values.max()), "0 or 1")
-    return values.astype(np.bool_)
-
-
-def _of_type(params: verbs.ObserveColumns, field: str, dtype: str, kind: Any, rows: int) -> NDArray[Any] | None:
-    values = _optional(params, field, dtype, rows)
-    return None if values is None else values.astype(kind, copy=False)

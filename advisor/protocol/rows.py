@@ -95,31 +95,15 @@ def columns_of_rows(params: verbs.ObserveRows | Sequence[Any], book: NameBook | 
     if plain is None:
         plain = _rows_one_by_one(rows, book, misread)
     optional = _optional_fields(rows, misread) if plain.maps else {}
-    learned = _learned_fields(optional, len(rows)) if optional else {}
+    more = _further_columns(optional, len(rows)) if optional else {}
     unread = _misread(misread, len(rows)) if misread else None
-    unnamed: Misread | None = learned.pop("misread", None)
+    unnamed: Misread | None = more.pop("misread", None)
     if unread is not None and unnamed is not None:  # of other rows
         unread = unread.and_also(unnamed)
     return Columns(
-        plain.names,
-        plain.index,
-        plain.predictor,
-        plain.cores,
-        plain.elapsed_s,
-        count=_scattered(optional.get("count"), len(rows), 1, np.int64),
-        ok=_scattered(optional.get("ok"), len(rows), True, np.bool_),
-        running=_scattered(optional.get("running"), len(rows), False, np.bool_),
-        killed=_scattered(
-            {row: 1 + KILLED.index(why) for row, why in optional.get("killed", {}).items()} or None,
-            len(rows),
-            0,
-            np.int64,
-        ),
-        misread=unread or unnamed,
-        further=plain.further,
-        absent=plain.absent,
-        **learned,
-    )
+        plain.names, plain.index, plain.predictor, plain.cores, plain.elapsed_s,
+        misread=unread or unnamed, further=plain.further, absent=plain.absent, **more,
+    )  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
@@ -242,14 +226,17 @@ def _check_dimensions(predictor: Any, dimensions: int | None) -> None:
         raise InvalidValue("dimensions", dimensions, f"{values}, the values of predictor")
 
 
-def _learned_fields(optional: Mapping[str, Mapping[int, Any]], rows: int) -> dict[str, Any]:
-    """Return the columns of machines, flow and measures, as `Columns` has them, from key -> row -> value."""
-    columns: dict[str, Any] = {}
+def _further_columns(optional: Mapping[str, dict[int, Any]], rows: int) -> dict[str, Any]:
+    """Return the optional columns, as `Columns` has them, from key -> row -> value."""
     machine, network = ([by_row.get(row) for row in range(rows)] if (by_row := optional.get(key)) else None
               for key in ("machine", "network"))  # fmt: skip
-    columns |= named_columns(machine, network, None, rows)
+    columns: dict[str, Any] = {**named_columns(machine, network, None, rows)}
     for key, default, dtype in _SCATTERED:
-        columns[key] = _scattered(optional.get(key), rows, default, dtype)
+        if (by_row := optional.get(key)) is not None:
+            column = columns[key] = np.full(rows, default, dtype)
+            column[list(by_row)] = list(by_row.values())
+    for row, why in optional.get("killed", {}).items():
+        columns.setdefault("killed", np.zeros(rows, np.int64))[row] = 1 + KILLED.index(why)
     measures: dict[str, dict[int, float]] = {}
     for row, given in optional.get("measures", {}).items():
         for name, value in given.items():
@@ -260,6 +247,7 @@ def _learned_fields(optional: Mapping[str, Mapping[int, Any]], rows: int) -> dic
 
 
 _SCATTERED = (
+    ("count", 1, np.int64), ("ok", True, np.bool_), ("running", False, np.bool_),
     ("record", verbs.ABSENT_U64, np.uint64), ("entered", False, np.bool_), ("replica", verbs.ABSENT_U64, np.uint64),
     ("active_cores", np.nan, np.float64),
 )  # fmt: skip
@@ -274,11 +262,3 @@ def _misread(errors: Mapping[int, CallerError], rows: int) -> Misread:
             code = error.code
         codes.setdefault(code, np.zeros(rows, np.bool_))[row] = True
     return Misread(codes, {row: errors[row].value for row in sorted(errors)[: limits.FIRST_REFUSALS]})
-
-
-def _scattered(by_row: Mapping[int, Any] | None, rows: int, default: Any, dtype: Any) -> NDArray[Any] | None:
-    if by_row is None:
-        return None
-    column = np.full(rows, default, dtype)
-    column[list(by_row)] = list(by_row.values())
-    return column

@@ -171,10 +171,6 @@ class RoutedBackend:
         for start in range(0, len(due), FETCHED_AT_ONCE):
             await self._replicas.fetch_with_siblings(due[start : start + FETCHED_AT_ONCE], inf)
 
-    def profiles_held(self) -> Mapping[str, int]:
-        """Return what profiles hold: nothing, see `Profiles.held`."""
-        return self._hub.engine.profiles.held()
-
     async def _export(self, params: m.Export) -> dict[str, Any]:
         """Return the next page, shard by shard; `next` has the layout and the shard before what the shard says."""
         version = f"{self._shards.layout.version}"

@@ -40,8 +40,8 @@ ANSWERS = (
     "systems", "system", "grant", "revoke", "hostname", "children", "numa", "cache", "core", "proc", "logical",
     "physical",
 )  # fmt: skip
-OPENS = ord("{")
-_SPACE = b" \t\r\n\v\f"
+# White space; a message up to its closing brace; what comes behind that.
+_BEGUN = re.compile(rb"\s*(?:(\{[^{}]*)(?:\}(.*))?)?", re.DOTALL)
 _WORD = re.compile(rb"[A-Za-z]+|[0-9]+")
 
 
@@ -68,40 +68,30 @@ class Frames:
     """Cuts a client's bytes into commands."""
 
     def __init__(self) -> None:
-        self._held = bytearray()
+        self._held = b""
         self._broken = False
 
     def receive(self, data: bytes) -> list[ResourceCommand | Unknown | BadCommand]:
-        """Return what is whole now; after a `BadCommand`, which comes last, nothing more. Cost O(bytes)."""
+        """Return what is whole now; after a `BadCommand`, which comes last, nothing more. Cost O(bytes) a message."""
         if self._broken:
             return []
         self._held += data
         found: list[ResourceCommand | Unknown | BadCommand] = []
-        start = 0
-        while (begin := self._next(start)) < len(self._held):
-            end = self._held.find(b"}", begin)
-            inner = self._held.find(b"{", begin + 1, end if end >= 0 else len(self._held))
-            if self._held[begin] != OPENS or inner >= 0:
-                return self._break(found, "a message begins with a brace, and holds no other")
-            if (end if end >= 0 else len(self._held)) - begin >= MESSAGE_BYTES_MAX:
+        while (begun := _BEGUN.fullmatch(self._held)) is not None:
+            message: bytes | None = begun[1]
+            following: bytes | None = begun[2]
+            if message is not None and len(message) >= MESSAGE_BYTES_MAX:
                 return self._break(found, f"a message has at most {MESSAGE_BYTES_MAX} bytes")
-            if end < 0:
-                break
-            found.append(_read(bytes(self._held[begin + 1 : end])))
-            start = end + 1
-        del self._held[: self._next(start)]
-        return found
-
-    def _next(self, start: int) -> int:
-        while start < len(self._held) and self._held[start] in _SPACE:
-            start += 1
-        return start
+            if message is None or following is None:
+                return found
+            found.append(_read(message[1:]))
+            self._held = following
+        return self._break(found, "a message begins with a brace, and holds no other")
 
     def _break(
         self, found: list[ResourceCommand | Unknown | BadCommand], reason: str
     ) -> list[ResourceCommand | Unknown | BadCommand]:
-        self._broken = True
-        self._held.clear()
+        self._broken, self._held = True, b""
         return [*found, BadCommand(reason)]
 
 

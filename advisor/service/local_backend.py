@@ -54,10 +54,6 @@ class LocalBackend:
         """Return how the shards of the state stand; here are none."""
         return []
 
-    def profiles_held(self) -> Mapping[str, int]:
-        """Return what profiles hold, see `Profiles.held`."""
-        return self._engine.profiles.held()
-
     def _status(self, _: Connection, params: m.StatusAsked, __: int | None) -> Any:
         hub, advisor = self._hub, self._engine.advisor
         if params.components is False or params.limit <= questions.STATUS_SLICE:

@@ -87,10 +87,15 @@ NUMBERS: tuple[tuple[type[Any], str, str, Value], ...] = (
     (COUNTER, "advisor_wrong_tokens", "Wrong tokens given", lambda hub: hub.measures.guesses),
     (COUNTER, "advisor_workers_killed", "Heavy requests killed", lambda hub: hub.measures.heavy_killed),
     (COUNTER, "advisor_log_lines_dropped", "Lines of the log that nobody read in time", lambda _: lines_dropped()),
+    (COUNTER, "advisor_commit_failures", "Commits that failed", lambda hub: hub.measures.commits_failed),
+    (GAUGE, "advisor_commit_age_seconds", "Seconds that the oldest change not yet durable has waited",
+     lambda hub: hub.committer.age_s),
+    (GAUGE, "advisor_storage_healthy", "1 while the last commit succeeded", lambda hub: hub.committer.failure is None if hub.committer.durable_storage else None),
+    (GAUGE, "advisor_rows_uncommitted", "Rows folded, not yet in a commit", lambda hub: hub.committer.rows_waiting),
 )  # fmt: skip
 # Numbers that are worked out together: what they come from; of each its type, metric, help and key.
 TOGETHER: tuple[tuple[Counts, tuple[tuple[type[Any], str, str, str], ...]], ...] = (
-    (lambda hub: hub.backend.profiles_held(), (
+    (lambda hub: hub.engine.profiles.held(), (
         (GAUGE, "advisor_profiles", "Runs of tasks whose profile is kept", "runs"),
         (COUNTER, "advisor_profiles_dropped", "Profiles that gave way", "gave_way"),
         (GAUGE, "advisor_profile_nodes", "Call paths of all profiles", "nodes"),
@@ -106,14 +111,6 @@ TOGETHER: tuple[tuple[Counts, tuple[tuple[type[Any], str, str, str], ...]], ...]
         # A sum of what may be negative is no counter; that of a Prometheus type would be called _sum.
         (GAUGE, "advisor_score_bias", "Sum of (predicted - t) / max(t, predicted) over the scored answers", "bias"),
     )),
-)  # fmt: skip
-# As NUMBERS, where there is a state file.
-STORED: tuple[tuple[type[Any], str, str, Value], ...] = (
-    (COUNTER, "advisor_commit_failures", "Commits that failed", lambda hub: hub.measures.commits_failed),
-    (GAUGE, "advisor_commit_age_seconds", "Seconds that the oldest change not yet durable has waited",
-     lambda hub: hub.committer.age_s),
-    (GAUGE, "advisor_storage_healthy", "1 while the last commit succeeded", lambda hub: hub.committer.failure is None),
-    (GAUGE, "advisor_rows_uncommitted", "Rows folded, not yet in a commit", lambda hub: hub.committer.rows_waiting),
 )  # fmt: skip
 # One line a family of numbers: type, metric, label, help, the numbers by the label's value.
 FAMILIES: tuple[tuple[type[Any], str, str, str, Counts], ...] = (
@@ -156,9 +153,8 @@ class HubCollector(Collector):
         for prefix, name, label, about in ENGINE_COUNTERS_BY:
             counts = {key.removeprefix(prefix): n for key, n in hub.engine.totals.items() if key.startswith(prefix)}
             yield family(CounterMetricFamily, name, label, about, counts)
-        for kind, name, about, value in (*NUMBERS, *(STORED if hub.committer.durable_storage else ())):
-            found = value(hub)
-            if found is not None:
+        for kind, name, about, value in NUMBERS:
+            if (found := value(hub)) is not None:
                 yield kind(name, about, value=found)
         for of, numbers in TOGETHER:
             held = of(hub)
@@ -166,9 +162,8 @@ class HubCollector(Collector):
                 yield kind(name, about, value=held[key])
         for kind, name, label, about, of in FAMILIES:
             yield family(kind, name, label, about, of(hub))
-        if hub.committer.durable_storage:
-            about = "Seconds of a commit to the state file"
-            yield _histogram("advisor_commit_seconds", about, {"": hub.measures.commit_s})
+        about = "Seconds of a commit to the state file"
+        yield _histogram("advisor_commit_seconds", about, {"": hub.measures.commit_s})
         shards = hub.backend.shards()
         for kind, name, about, key in SHARDS if shards else ():
             yield family(kind, name, "shard", about, {str(each["shard"]): each[key] for each in shards})

@@ -37,7 +37,6 @@ STRANGERS_MAX = 64  # peers that have not shown who they are; who has taken long
 PLACES_KEPT = 8  # one place in so many is kept for authenticated peers: others cannot take all
 GUESS_S = 1.0  # until a wrong token is answered: with STRANGERS_MAX so many guesses a second, for 2**128 tokens
 GUESSES_REPORTED_S = 6.0  # between two in the log; the metric counts all
-PRODUCERS_REPORTED = 100  # of one status answer, the first to connect first
 VERSION_ORIGIN_MASK = 2**31 - 1  # seconds at which this service began: versions of curves are its own
 HELLO_LIMITS = (
     "message_bytes_max", "rows_bytes_max", "rows_batch_max", "names_batch_max", "name_bytes_max", "unanswered_max",
@@ -324,10 +323,6 @@ class Hub:
             "connections": len(self.connections),
             "producers": len(self.engine.producers),
             "producers_live": len(self.producers),
-            "speaking": [
-                {"producer": name, "sequence": self.engine.applied(name, incarnation)}
-                for name, incarnation in self.producers.speaking(PRODUCERS_REPORTED)
-            ],
             "peer_memory": {"bytes": self.peers.bytes, "bytes_max": self.peers.bytes_max},
             "storage": "none" if not self.committer.durable_storage else "failed" if failure else "ok",
             "storage_failure": None if failure is None else str(failure),

@@ -90,7 +90,8 @@ NUMBERS: tuple[tuple[type[Any], str, str, Value], ...] = (
     (COUNTER, "advisor_commit_failures", "Commits that failed", lambda hub: hub.measures.commits_failed),
     (GAUGE, "advisor_commit_age_seconds", "Seconds that the oldest change not yet durable has waited",
      lambda hub: hub.committer.age_s),
-    (GAUGE, "advisor_storage_healthy", "1 while the last commit succeeded", lambda hub: hub.committer.failure is None if hub.committer.durable_storage else None),
+    (GAUGE, "advisor_storage_healthy", "1 while the last commit succeeded",
+     lambda hub: hub.committer.failure is None if hub.committer.durable_storage else None),
     (GAUGE, "advisor_rows_uncommitted", "Rows folded, not yet in a commit", lambda hub: hub.committer.rows_waiting),
 )  # fmt: skip
 # Numbers that are worked out together: what they come from; of each its type, metric, help and key.

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable
-from itertools import islice
 
 from advisor.errors import TooLarge, Unavailable
 from advisor.service.connection import Connection
@@ -64,10 +63,6 @@ class Producers:
                 f"another connection speaks for producer {key[0]!r}", field="producer", value=key[0],
                 hint="resume_at is for a producer that has no other connection",
             )  # fmt: skip
-
-    def speaking(self, most: int) -> list[Key]:
-        """Return producers with a connection, at most so many."""
-        return list(islice(self.speakers, most))
 
     def retire(self, key: Key) -> None:
         """Forget a producer that is done."""

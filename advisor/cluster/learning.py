@@ -71,11 +71,9 @@ class RoutedLearning:
 
     # -- rows -------------------------------------------------------------------------------------------------------------
 
-    def learn_plain_batches(
-        self, connection: Connection, backlog: deque[Any], most: int
-    ) -> tuple[str, int, list[bytes]]:
+    def learn_plain_batches(self, connection: Connection, backlog: deque[Any], most: int) -> tuple[int, list[bytes]]:
         """Take nothing on the short way: every batch goes to shards."""
-        return "", 0, []
+        return 0, []
 
     def fold_singles(self, connection: Connection, rows: list[Any]) -> None:
         """Send the rows of consecutive `observe` notifications together, at most ROWS_BATCH_MAX."""

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from functools import partial
 from itertools import chain
 from typing import Any
 
@@ -35,7 +34,6 @@ ARRAY_ROWS = 32  # a batch of so many rows is looked at as columns: arrays of fe
 _X, _P_LOW, _P_HIGH = limits.PREDICTOR_MAX, limits.CORES_MIN, limits.CORES_MAX
 _T_LOW, _T_HIGH = limits.ELAPSED_MIN_S, limits.ELAPSED_MAX_S
 _NUMBERS = frozenset((int, float))
-_FLOATS = partial(np.frombuffer, dtype="<f8")
 
 
 class PlainRows:
@@ -72,23 +70,6 @@ class PlainRows:
             pass
         del taken[before:]
         return False
-
-    def append_plain_columns(self, names: ComponentNames, columns: Sequence[bytes]) -> bool:
-        """Take rows as the bytes of their columns, all or none; False where one is not plain. Cost O(rows).
-
-        `columns`: index (u32) into `names`, predictor, cores, elapsed_s (float64), little-endian and of one length.
-        """
-        index = np.frombuffer(columns[0], "<u4").astype(np.int64)
-        if index.max() >= len(names.names):
-            return False
-        known, whole = self.components.slots, self.components.table.records_whole
-        slots = names.slots[index] if names.owner is known.generation else known.among(names, index)
-        if slots.min() == UNRESOLVED:  # not looked up yet, or there is none
-            slots = known.among(names, index)
-        if slots.min() == UNRESOLVED or not (whole[slots, DIMENSIONS] == 1).all():
-            return False
-        x, p, t = map(_FLOATS, columns[1:])
-        return self._append_arrays(slots, x, p, t)
 
     def _append_as_columns(self, rows: Sequence[Any]) -> bool:
         try:

@@ -11,7 +11,6 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence, S
 from typing import Any, cast
 
 from advisor.domain import limits
-from advisor.domain.observations import ComponentNames
 from advisor.engine import advisor as whole
 from advisor.engine import events as e
 from advisor.engine import state_bytes
@@ -93,23 +92,20 @@ class Engine(State):
         self.ledger.set_record(producer, sequence)
         return answer | {"sequence": sequence}
 
-    def take_plain_batch(
-        self, key: Producer, sequence: int, rows: Sequence[Any], names: ComponentNames | None = None
-    ) -> bool:
+    def take_plain_batch(self, key: Producer, sequence: int, rows: Sequence[Any]) -> bool:
         """Take a batch of plain rows, all of which are then accepted. Cost O(rows).
 
         They are folded with others before anything else is done (`flush`); a question to the advisor itself must flush
         first. False: nothing was taken, `apply_event` has the words.
 
-        `rows`: each ``[component, predictor, cores, elapsed_s]``; with `names` the bytes of these columns, the first of numbers
-        of `names`, see `PlainRows`.
+        `rows`: each ``[component, predictor, cores, elapsed_s]``.
         """
         ledger, plain = self.ledger, self._plain
         if ledger.applied.get(key) != sequence - 1:
             return False
         if plain.components is not self.advisor.components:
             plain = self._plain = PlainRows(self.advisor.components)
-        if not (plain.append_plain_rows(rows) if names is None else plain.append_plain_columns(names, rows)):
+        if not plain.append_plain_rows(rows):
             return False
         ledger.set_record(key, sequence)
         if plain.count >= PLAIN_ROWS_MAX:

@@ -8,7 +8,7 @@ answered with an error, and the connection lives. A byte stream that is no seque
 from __future__ import annotations
 
 import struct
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any, Final, NamedTuple, cast
 
 import msgspec
@@ -23,8 +23,6 @@ REQUEST: Final = 0
 RESPONSE: Final = 1
 NOTIFICATION: Final = 2
 METHOD_CHARACTERS_MAX = 64  # the longest method name has 15
-# Bytes a row of the columns that a plain batch has: u32 and float64.
-PLAIN_WIDTHS: Mapping[str, int] = {"index": 4, "predictor": 8, "cores": 8, "elapsed_s": 8}
 # [1, msgid, nil, {accepted, refused, sequence}], msgid and sequence in one width each.
 _NONE_REFUSED = b"\xa7refused" + pack({"count": 0, "by_code": {}, "first": []}) + b"\xa8sequence\xcf"
 _ACCEPTED = tuple(b"\xc0\x83\xa8accepted" + pack(rows) + _NONE_REFUSED for rows in range(limits.ROWS_BATCH_MAX + 1))
@@ -46,10 +44,7 @@ class PlainBatch(NamedTuple):
     msgid: int
     key: tuple[str, bytes]  # name and incarnation of the producer
     sequence: int
-    rows: list[Any]  # rows, or the bytes of the columns `PLAIN_WIDTHS`
-    size: int  # in rows
-    columns: bool
-    components: list[Any] | None  # names that a batch of columns brings
+    rows: list[Any]
 
 
 class Singles(NamedTuple):
@@ -150,40 +145,20 @@ class ClientConnection:
 
 
 def plain_batch(request: RpcRequest) -> PlainBatch | None:
-    """Return a numbered batch that says no more than it has to; None: `check_params` looks closely. Cost O(1)."""
+    """Return a numbered batch of rows that says no more than it has to; None: `check_params` looks closely. Cost O(1)."""
     params = request.params
-    if len(params) != 1 or type(params[0]) is not dict or request.msgid is None:
+    if request.method != "observe_rows" or len(params) != 1 or type(params[0]) is not dict or request.msgid is None:
         return None
     given = cast("dict[Any, Any]", params[0])
-    rows, names = given.get("rows"), cast("Any", given.get("components"))
-    columns = cast("list[Any]", [*map(given.get, PLAIN_WIDTHS)])
-    if request.method == "observe_rows" and type(rows) is list:
-        columns, count, keys = cast("list[Any]", rows), len(cast("list[Any]", rows)), 3
-    elif request.method == "observe_columns" and {*map(type, columns)} == {bytes}:
-        count, keys = len(columns[0]) // PLAIN_WIDTHS["index"], 6 + (names is not None)
-        if [*map(len, columns)] != [*map(count.__mul__, PLAIN_WIDTHS.values())]:
-            return None
-    else:
+    producer, sequence, rows = map(given.get, ("producer", "sequence", "rows"))
+    incarnation = given.get("incarnation", NO_INCARNATION)
+    whole = type(producer) is str and type(sequence) is int and type(incarnation) is bytes and type(rows) is list
+    if not whole or len(given) != 3 + ("incarnation" in given):
         return None
-    producer, sequence, incarnation = (
-        given.get("producer"),
-        given.get("sequence"),
-        given.get("incarnation", NO_INCARNATION),
-    )
-    whole = type(producer) is str and type(sequence) is int and type(incarnation) is bytes
-    whole = whole and len(given) == keys + ("incarnation" in given) and 0 < count <= limits.ROWS_BATCH_MAX
-    if not whole or not (
-        names is None or (type(names) is list and len(cast("list[Any]", names)) <= limits.NAMES_BATCH_MAX)
-    ):
+    if not 0 < len(cast("list[Any]", rows)) <= limits.ROWS_BATCH_MAX:
         return None
     return PlainBatch(
-        request.msgid,
-        (cast("str", producer), incarnation),
-        cast("int", sequence),
-        columns,
-        count,
-        columns is not rows,
-        names,
+        request.msgid, (cast("str", producer), incarnation), cast("int", sequence), cast("list[Any]", rows)
     )
 
 

@@ -30,7 +30,7 @@ OUT_BYTES_LOW = 2**16
 STRANGER_BYTES_MAX = 2**16  # of a peer before it has shown a token: a hello with one takes 5 KB at most
 SLICE_S = 0.002  # worked for one connection before the others have their turn
 NOTABLE_S = 0.0002  # after less, another connection's rows need not wait for the loop to read again
-PLAIN_METHODS = frozenset(("observe_rows", "observe_columns"))  # batches that may take the short way
+PLAIN_METHOD = "observe_rows"  # whose batches may take the short way
 ROWS_BRING = frozenset(name for name, verb in METHODS.items() if verb.scope == "write")
 
 
@@ -39,7 +39,7 @@ class RowLearner(Protocol):
 
     def learn_plain_batches(
         self, connection: Connection, backlog: deque[Any], most: int
-    ) -> tuple[str, int, list[bytes]]: ...
+    ) -> tuple[int, list[bytes]]: ...
     def fold_singles(self, connection: Connection, rows: list[Any]) -> None: ...
 
 
@@ -318,14 +318,14 @@ class Connection(asyncio.BufferedProtocol):
                 if not turn and (_brings_rows(backlog[0]) or not hub.turns.may_ask):
                     break
                 message = backlog[0]
-                if type(message) is RpcRequest and message.method in PLAIN_METHODS:
+                if type(message) is RpcRequest and message.method == PLAIN_METHOD:
                     unanswered = limits.UNANSWERED_MAX - self._unanswered
-                    method, taken, answered = hub.learning.learn_plain_batches(self, backlog, unanswered)
+                    taken, answered = hub.learning.learn_plain_batches(self, backlog, unanswered)
                     if taken:
                         self._unanswered += taken - len(answered)
                         answers += answered
                         now = time.perf_counter()
-                        hub.measures.count_requests(method, (now - last) / taken, taken)
+                        hub.measures.count_requests(PLAIN_METHOD, (now - last) / taken, taken)
                         last = now
                         continue
                 backlog.popleft()

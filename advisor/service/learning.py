@@ -130,44 +130,41 @@ class Learning:
         self.committer.changed(len(columns))
         self.happened()
 
-    def learn_plain_batches(
-        self, connection: Connection, backlog: deque[Any], most: int
-    ) -> tuple[str, int, list[bytes]]:
-        """Take plain batches at the head of what a connection has sent, as long as nothing about them can go wrong.
+    def learn_plain_batches(self, connection: Connection, backlog: deque[Any], most: int) -> tuple[int, list[bytes]]:
+        """Take plain batches of rows at the head of what a connection has sent, as long as nothing about them can go wrong.
 
         That is: their producer is known and speaks here, their numbers are next, their rows plain. Less than two batches of
         ROWS_BATCH_MAX rows at a time.
 
         Returns
         -------
-        str, int, list of bytes
-            The method of the last one; how many were taken, and their answers, none where these wait for the commit. The first
-            batch not taken is still in `backlog`, untouched, for `Hub.handle` to look at closely.
+        int, list of bytes
+            How many were taken, and their answers, none where these wait for the commit. The first batch not taken is still in
+            `backlog`, untouched, for `Hub.handle` to look at closely.
         """
-        engine, committer, names = self.engine, self.committer, connection.names
+        engine, committer = self.engine, self.committer
         answers: list[bytes] = []
-        method, rows = "", 0
+        rows = 0
         if connection.grant is None or committer.failure is not None or self.background.stopping:
-            return method, 0, answers
+            return 0, answers
         try:
             while backlog and len(answers) < most and rows < ROWS_BATCH_MAX:
                 message = backlog[0]
                 batch = plain_batch(message) if type(message) is RpcRequest else None
                 if batch is None or self.producers.speakers.get(batch.key) is not connection:
                     break
-                known = names.numbered if batch.components is None else names.names_of(batch.components)
-                if not engine.take_plain_batch(batch.key, batch.sequence, batch.rows, known if batch.columns else None):
+                if not engine.take_plain_batch(batch.key, batch.sequence, batch.rows):
                     break
-                method = backlog.popleft().method
-                rows += batch.size
-                answers.append(encode_accepted(batch.msgid, batch.size, batch.sequence))
+                backlog.popleft()
+                rows += len(batch.rows)
+                answers.append(encode_accepted(batch.msgid, len(batch.rows), batch.sequence))
         finally:
             if rows and committer.durable_storage:
                 committer.defer_reply(connection, answers.copy(), rows)
         if committer.durable_storage:
-            return method, len(answers), []
+            return len(answers), []
         engine.fold_plain_rows()
-        return method, len(answers), answers
+        return len(answers), answers
 
     def _observe(self, connection: Connection, params: m.Observe, msgid: int | None) -> dict[str, Any] | None:
         columns = columns_of_rows([params.row], self._book)

@@ -50,10 +50,6 @@ class LocalBackend:
         """Return what `status` adds about the backend."""
         return {}
 
-    def shards(self) -> list[dict[str, Any]]:
-        """Return how the shards of the state stand; here are none."""
-        return []
-
     def _status(self, _: Connection, params: m.StatusAsked, __: int | None) -> Any:
         hub, advisor = self._hub, self._engine.advisor
         if params.components is False or params.limit <= questions.STATUS_SLICE:

@@ -165,7 +165,7 @@ class HubCollector(Collector):
             yield family(kind, name, label, about, of(hub))
         about = "Seconds of a commit to the state file"
         yield _histogram("advisor_commit_seconds", about, {"": hub.measures.commit_s})
-        shards = hub.backend.shards()
+        shards = hub.backend.health().get("shards", ())
         for kind, name, about, key in SHARDS if shards else ():
             yield family(kind, name, "shard", about, {str(each["shard"]): each[key] for each in shards})
         about = "Seconds to answer, or to fold what a commit answers"

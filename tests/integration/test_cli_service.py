@@ -193,7 +193,6 @@ def test_a_service_is_asked_for_its_runs(
         shown = call(*at, "--producer", "mine", "--stacks", str(tmp_path / "p.txt"))  # with what waits
         assert "solve task (task)" in shown
         assert "14 tasks" in shown
-        assert "ask for" in shown
         assert (tmp_path / "p.txt").read_text().startswith("tasks;solve task")
         whole = json.loads(call(*at, "--producer", "mine", "--json"))
         assert whole["profile"]["measures"]["ends"] == 14

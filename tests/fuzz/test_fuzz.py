@@ -8,10 +8,14 @@ from __future__ import annotations
 import logging
 import random
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 from fuzz_mutation import mutated
+from fuzz_questions import QUESTIONS
 from fuzz_targets import CORPUS, TARGETS, fed, seeds
+
+from advisor.protocol.verbs import check_params
 
 INPUTS = 150
 MANY = 20_000
@@ -44,6 +48,11 @@ def test_bytes_near_legal_ones_are_answered_or_refused_with_words(target: str, i
         _feed(target, data)
     for _ in range(inputs):
         _feed(target, mutated(rng, known))
+
+
+@pytest.mark.parametrize(("verb", "params"), QUESTIONS)
+def test_mutation_begins_with_legal_questions(verb: str, params: Any) -> None:
+    check_params(verb, params if isinstance(params, list) else [params], notification=verb == "observe")
 
 
 def test_what_is_kept_belongs_to_a_target() -> None:

@@ -8,7 +8,6 @@ from __future__ import annotations
 import asyncio
 import atexit
 import contextlib
-import json
 import os
 import shutil
 import socket
@@ -21,7 +20,7 @@ from pathlib import Path
 from typing import Any, cast
 
 import msgpack
-import numpy as np
+from fuzz_questions import QUESTIONS, TEXTS
 from lives_events import NETWORK, Stream
 from snet_runs import write_run
 from task_program import Program, recursive
@@ -40,7 +39,6 @@ from advisor.files.snet_runs import SnetRun
 from advisor.files.tables import TableReader
 from advisor.network import parse
 from advisor.network.json_text import parse_json
-from advisor.profile.view import profile_of
 from advisor.protocol.connection import ClientConnection, ServerConnection
 from advisor.protocol.snet_resources import Frames
 from advisor.protocol.verbs import METHODS
@@ -339,8 +337,7 @@ def configuration(data: bytes) -> None:
 
 TARGETS: Mapping[str, Target] = {
     "verbs": verbs, "frames": frames_of_a_client, "answers": answers, "snet": snet, "state": state,
-    "journal": journal, "snet_logs": snet_logs,
-    "network": network, "configuration": configuration,
+    "journal": journal, "snet_logs": snet_logs, "network": network, "configuration": configuration,
     "table": _reader(".csv", _table), "events": _reader(".events", read_events),
     "profile": _reader(".events", lambda path: read_profile(path) and None),
     **{kind: _reader(".txt", _runs_of(kind)) for kind in RUN_READERS},
@@ -367,7 +364,7 @@ def _made(target: str) -> list[bytes]:
     match target:
         case "verbs":
             asked = [
-                *((verb, [params]) for verb, params in QUESTIONS),
+                *((verb, params if isinstance(params, list) else [params]) for verb, params in QUESTIONS),
                 *(tuple(msgpack.unpackb(message)[2:]) for message in messages(5)),
             ]
             return [msgpack.packb(VERBS.index(verb)) + msgpack.packb(params) for verb, params in asked]
@@ -388,14 +385,11 @@ def _made(target: str) -> list[bytes]:
                 entry = engine.take_entry()
                 found += [entry.encode()] if entry is not None else []
             return found
-        case "events":
+        case "events" | "profile":
             path = _folder() / "seed.events"
             run = Program(2, recursive(2, 2, 500)).run()
             write_events(path, [TaskEvents(run.records, tuple(run.strings), ended=True)])
             return [path.read_bytes()]
-        case "profile":
-            run = next(iter(Engine.from_bytes(taught()).profiles.runs.values()))
-            return [json.dumps(profile_of(run).as_dict()).encode()]
         case "snet_logs":
             files = write_run(4, 3).files
             return ["\0".join(files[name] for name in sorted(files, reverse=True)).encode()]
@@ -404,32 +398,3 @@ def _made(target: str) -> list[bytes]:
             return [path.read_bytes() for path in sorted((GOLDEN / "run_files").glob(names[target]))]
         case _:
             return [text.encode() for text in TEXTS.get(target, ())]
-
-
-QUESTIONS: list[tuple[str, dict[str, Any]]] = [
-    ("define_network", {"id": "one", "text": NETWORK}), ("forget", {"program": "p1"}),
-    ("hello", {"producer": "p", "incarnation": bytes(16), "resume_at": 3}), ("names", {"first_id": 0, "names": ["a", "b"]}),
-    ("observe", {"component": "c0", "predictor": 2.0, "cores": 2, "elapsed_s": 0.5}),
-    ("predict", {"component": "c0", "predictor": [1, 2, 3.5], "cores": [1, 2, 4], "level": 0.8, "machine": "m1"}),
-    ("choose_cores", {"component": "c1", "predictor": 3, "cores_max": 16, "explore": True, "wait": True}),
-    ("choose_together", {"jobs": [{"id": 1, "component": "c1", "allowed": [1, 4], "cores_now": 1}], "cores": 8}),
-    ("suggest", {"component": "c2", "cores_max": 8}), ("status", {"components": ["c1"], "offset": 0, "limit": 5}),
-    ("allocate", {"network": NETWORK, "cores": 8, "objective": "latency", "arrivals_per_s": 2.0, "plan": True}),
-    ("allocate", {"network": {"components": ["c0", "c1"], "edges": [["c0", "c1"]]}, "cores": 4}),
-    ("allocate_together", {"networks": [{"network": "c0 .. c1", "weight": 2}, {"network": "c2"}], "cores": 8}),
-    ("watch", {"network": NETWORK, "cores": 4}), ("unwatch", {"watch": 1}),
-    ("curves", {"components": ["c0", "c1"], "cores_max": 16, "since": 1}), ("flow", {"network": NETWORK}),
-    ("simulate", {"graph": {"times": np.ones(3).tobytes(), "after": np.array([0, 1], "<u4").tobytes()}, "cores": [1, 2]}),
-    ("profile", {"producer": "run-5", "nodes": True, "diagnosis": True}),
-    ("predict_run", {"program": "program-1", "size": [3, 4], "workers": [1, 2]}),
-]  # fmt: skip
-TEXTS: dict[str, list[str]] = {
-    "network": ["a .. b .. (c | d)", "net x ({a}->{b}) { box f ((a)->(b)); } connect f .. g*{b} .. h!<t>;",
-                '{"components": ["a"]}'],
-    "table": ["component,x,p,t,machine,x2,peak_bytes\na,1,2,0.5,m1,3,1e6\nb;2,1,\n",
-              "component;predictor;cores;elapsed_s\na;1;1;1\n"],
-    "graph.json": ['{"unit": "ms", "tasks": [{"name": "a", "time": 1}, {"name": "b", "time": 2, "after": ["a"]}]}'],
-    "configuration": ['tcp = "127.0.0.1:7000"\nmodel_memory = "1GiB"\n',
-                      '[[token]]\nname = "a"\nsecret = "0123456789abcdef"\nscope = "write"\nproducers = ["a.*"]\n'],
-    "snet_logs": ["1 box f[0]/i1/2\0@1.5 0 1 2 3\n"],
-}  # fmt: skip

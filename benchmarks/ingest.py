@@ -30,6 +30,8 @@ from typing import Any
 import msgpack
 import numpy as np
 
+from advisor.domain.limits import NAMES_BATCH_MAX, ROWS_BATCH_MAX
+
 COMPONENTS = 10_000
 WINDOW = 64  # numbered batches on their way, as the clients have
 COLUMN_ROUNDS = 10  # of columns through the same rows
@@ -66,7 +68,7 @@ class Rows:
             for number, start in enumerate(range(0, len(self.rows), size), 1)
         ]  # fmt: skip
 
-    def columns(self, size: int, *, names: bool) -> Callable[[str], list[bytes]]:
+    def columns(self, size: int) -> Callable[[str], list[bytes]]:
         def pack(producer: str) -> list[bytes]:
             found: list[bytes] = []
             starts = [*range(0, len(self.index), size)] * COLUMN_ROUNDS
@@ -78,8 +80,6 @@ class Rows:
                     "predictor": self.predictor[part].tobytes(), "cores": self.cores[part].tobytes(),
                     "elapsed_s": self.elapsed_s[part].tobytes(),
                 }  # fmt: skip
-                if names:
-                    batch["components"] = NAMES
                 found.append(msgpack.packb([0, number, "observe_columns", [batch]]))
             return found
 
@@ -93,7 +93,8 @@ class Sender:
         self.socket = socket.socket(socket.AF_UNIX)
         self.socket.connect(path)
         self.unpacker = msgpack.Unpacker(max_buffer_size=2**28)
-        self.call("names", 0, NAMES)
+        for first in range(0, len(NAMES), NAMES_BATCH_MAX):
+            self.call("names", first, NAMES[first : first + NAMES_BATCH_MAX])
 
     def answer(self) -> Any:
         while True:
@@ -157,12 +158,11 @@ def measure(addresses: dict[str, str], rows: Rows, repeats: int) -> None:
         "singles, coalesced": (rows.coalesced, False, 1),
         "rows of 1, acknowledged": (rows.batches(1), True, 1),
         "rows of 1,000": (rows.batches(1000), True, 1),
-        "columns of 10,000, names known": (rows.columns(10_000, names=False), True, COLUMN_ROUNDS),
-        "columns of 10,000, with names": (rows.columns(10_000, names=True), True, COLUMN_ROUNDS),
+        f"columns of {ROWS_BATCH_MAX:,}": (rows.columns(ROWS_BATCH_MAX), True, COLUMN_ROUNDS),
     }
     for name, address in addresses.items():  # young components solve their weighting models often
         sender = Sender(address)
-        warm = rows.columns(10_000, names=False)(f"warm-{os.getpid()}")
+        warm = rows.columns(ROWS_BATCH_MAX)(f"warm-{os.getpid()}")
         sender.send(warm if name != "per row" else warm[: len(warm) // COLUMN_ROUNDS], answered=True)
         sender.close()
     print(f"{'million rows/s, median [quartiles]':<34}" + "".join(f"{title:>27}" for title in addresses))

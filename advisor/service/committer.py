@@ -243,13 +243,13 @@ class Committer:
             self._give_up(defect)
 
     def _start_writing(self, taken: CommitTaken) -> None:
-        """Have the thread write: a slow disk stops no question. Of one client alone a quick disk is waited for here."""
+        """Have the thread write: a slow disk stops no question. Where one client alone waits, a quick disk is waited for."""
         store, loop = self._store, asyncio.get_running_loop()
         assert store is not None
         if self._writer is None:
             self._writer = threading.Thread(target=self._work_in_thread, name="state writer", daemon=True)
             self._writer.start()
-        if self._expected > 1 or self._write_s > QUICK_S or store.image is not None:
+        if not taken.waiting or self._expected > 1 or self._write_s > QUICK_S or store.image is not None:
             self._work.put(partial(self._write_in_thread, store, loop, taken))
         else:
             self._finish_commit(taken, *self._write(taken))

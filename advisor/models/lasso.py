@@ -6,8 +6,8 @@ total - fold, written so that nothing cancels where one fold holds the largest r
     min  ||y - X b||^2 / (2 n) + penalty * sum(b),   b >= 0
 
 is piecewise linear in the penalty and is followed from break to break (least angle regression), so that no iteration has to
-converge however alike the columns are. Source: Efron et al. 2004. scikit-learn's LassoLarsCV, which paper 3 uses, is the
-oracle.
+converge however alike the columns are: at each, one column of one tableau is exchanged, as in parametric programming. Source:
+Efron et al. 2004. scikit-learn's LassoLarsCV, which paper 3 uses, is the oracle.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ def rows_into(folds: Floats, fold: int, columns: Floats, target: float, scale: f
 def fitted(folds: Floats, *, intercept: bool) -> LassoFit | None:
     """Return the cross-validated fit; None without rows.
 
-    Cost O(K b m k) for b breaks and k columns in use: about a millisecond at m = 15.
+    Cost O(K b m^2) for b breaks: about a millisecond at m = 15.
 
     An intercept below zero is left out and the rest fitted anew: all that is learned here is non-negative.
     """
@@ -70,114 +70,39 @@ def fitted(folds: Floats, *, intercept: bool) -> LassoFit | None:
 def path(gram: Floats, right: Floats) -> tuple[Floats, Floats]:
     """Return the breaks of the path, penalties (b,) falling to 0 and weights (b, m), for X'X/n and X'y/n.
 
-    A column that is all but a sum of those in use stays out, as in scikit-learn's path. Plain numbers: of so few columns, a
-    call of numpy takes longer than what it works out.
+    Of a column in use, the weight is ``ends - penalty * slopes``; of another it is how far its correlation with the residual
+    lies below the penalty, but for the sign. So the next break is where the first of them is 0, and there the column enters
+    or leaves. A column that is all but a sum of those in use stays out, as in scikit-learn's path.
     """
-    rows: list[list[float]] = gram.tolist()
-    aims: list[float] = right.tolist()
-    columns = range(len(aims))
-    barred = [rows[k][k] <= DEPENDENT for k in columns]
-    weights = [0.0] * len(aims)
-    entering = max(columns, key=lambda k: 0.0 if barred[k] else aims[k], default=-1)
-    penalty = max(0.0, aims[entering]) if entering >= 0 and not barred[entering] else 0.0
-    penalties, found = [penalty], [weights]
-    active: list[int] = []
-    factor: list[list[float]] = []
-    left = -1
-    while penalty > 0.0 and len(found) < BREAKS_MAX:
-        if entering >= 0:
-            if _extended(factor, rows, active, entering):
-                active.append(entering)
-            else:
-                barred[entering] = True
-        if not active:
-            break
-        towards = _solved(factor)
-        step, entering, leaving = _next_break(rows, aims, weights, towards, penalty, active, barred, left)
-        weights = weights.copy()
-        for at, column in enumerate(active):
-            weights[column] = max(weights[column] + step * towards[at], 0.0)
-        penalty = max(penalty - step, 0.0) if entering >= 0 or leaving >= 0 else 0.0
-        if leaving >= 0:
-            place = active.index(leaving)
-            behind = active[place + 1 :]
-            del active[place:], factor[place:]
-            weights[leaving] = 0.0
-            for column in behind:
-                _extended(factor, rows, active, column, again=True)
-                active.append(column)
-        left = leaving  # the column that has just left may not come back at once
-        penalties.append(penalty)
-        found.append(weights)
-    if penalty > 0.0:  # the path stopped early: its end stands for what would follow
+    own = np.diagonal(gram).copy()
+    table = np.column_stack([gram, right, np.ones(len(right))])
+    used, left = np.zeros(len(right), np.bool_), -1
+    penalties, found = [math.inf], [np.zeros(len(right))]
+    while penalties[-1] > 0.0 and len(found) < BREAKS_MAX:
+        ends, slopes = table[:, -2], table[:, -1]
+        apart = (np.diagonal(table) > DEPENDENT * own) & (own > DEPENDENT)
+        turning = np.where(used, slopes < 0.0, (slopes > 0.0) & apart)
+        turning[left] &= left < 0  # the column that has just left may not come back at once
+        breaks = np.where(turning, ends / np.where(turning, slopes, 1.0), 0.0)
+        column = int(breaks.argmax())
+        penalties.append(min(max(float(breaks[column]), 0.0), penalties[-1]))
+        found.append(np.where(used, np.maximum(ends - penalties[-1] * slopes, 0.0), 0.0))
+        if penalties[-1] > 0.0:
+            _exchange(table, column)
+            used[column] = not used[column]
+            left = -1 if used[column] else column
+    if penalties[-1] > 0.0:  # the path stopped early: its end stands for what would follow
         penalties.append(0.0)
-        found.append(weights)
-    return np.array(penalties), np.array(found)
+        found.append(found[-1])
+    return np.array(penalties[1:]), np.array(found[1:])
 
 
-def _extended(
-    factor: list[list[float]], gram: list[list[float]], active: list[int], column: int, *, again: bool = False
-) -> bool:
-    """Add a column to the Cholesky factor of the active ones; False, and nothing added, where it is all but a sum of them.
-
-    One that is added `again` was more than a sum of more of them: it is so still, whatever rounding says.
-    """
-    of_column = gram[column]
-    row: list[float] = []
-    rest = of_column[column]
-    for at, above in enumerate(factor):
-        value = of_column[active[at]]
-        for k in range(at):
-            value -= above[k] * row[k]
-        value /= above[at]
-        row.append(value)
-        rest -= value * value
-    if active and rest <= DEPENDENT * of_column[column]:
-        if not again:
-            return False
-        rest = DEPENDENT * of_column[column]
-    row.append(math.sqrt(rest))
-    factor.append(row)
-    return True
-
-
-def _solved(factor: list[list[float]]) -> list[float]:
-    """Return the x with L L' x = 1."""
-    found: list[float] = []
-    for at, row in enumerate(factor):
-        value = 1.0
-        for k in range(at):
-            value -= row[k] * found[k]
-        found.append(value / row[at])
-    for at in range(len(factor) - 1, -1, -1):
-        row = factor[at]
-        value = found[at] = found[at] / row[at]
-        for k in range(at):
-            found[k] -= row[k] * value
-    return found
-
-
-def _next_break(
-    gram: list[list[float]], right: list[float], weights: list[float], towards: list[float], penalty: float,
-    active: list[int], barred: list[bool], left: int,
-) -> tuple[float, int, int]:  # fmt: skip
-    """Return how far it goes until a column enters or leaves, and which one; -1: none does."""
-    least, entering, leaving = math.inf, -1, -1
-    pairs = [(column, weights[column], towards[at]) for at, column in enumerate(active)]
-    for column, weight, way in pairs:
-        if way < 0.0 and -weight / way < least:
-            least, leaving = -weight / way, column
-    for column, row in enumerate(gram):
-        if barred[column] or column == left or column in active:
-            continue
-        slope, residual = 0.0, right[column]
-        for other, weight, way in pairs:
-            slope += row[other] * way
-            residual -= row[other] * weight
-        if slope < 1.0 and (penalty - residual) / (1.0 - slope) < least:
-            least, entering, leaving = (penalty - residual) / (1.0 - slope), column, -1
-    least = max(0.0, least)
-    return (penalty, -1, -1) if least >= penalty else (least, entering, leaving)
+def _exchange(table: Floats, k: int) -> None:
+    """Exchange a column's weight with its residual, Jordan's step: twice is never."""
+    row, column = table[k] / table[k, k], -table[:, k] / table[k, k]
+    column[k] = 1.0 / table[k, k]
+    table -= np.outer(table[:, k], row)
+    table[k], table[:, k] = row, column
 
 
 def _cross_validated(folds: Floats, intercept: bool) -> tuple[Floats, float, float]:

@@ -64,7 +64,7 @@ class ComponentQuestions:
         level : float
             Share of runs that the interval should hold, 0.01 to 0.9999.
         model : str, optional
-            ``two_step`` or ``two_step degree K``, K up to 4, for paper 1's model; ``joint degree K``, ``proportional`` or
+            ``two_step`` or ``two_step degree K``, K up to 3, for paper 1's model; ``joint degree K``, ``proportional`` or
             ``free degree K`` for a form of the base tier; ``learner`` for the learner, whatever is pinned;
             of a task type, learned from ends of its instances, `predictor` being their size: ``one_time``,
             ``support_points``, ``clusters``, ``rate_by_workers`` (paper 2);

@@ -23,7 +23,7 @@ from math import sqrt
 
 import numpy as np
 
-from advisor.models.layout import AT, CELLS, COEFFICIENTS, FIRST_SOLVE, LEAST_COEFFICIENTS, LEAST_MOMENTS, MOMENTS
+from advisor.models.layout import AT, CELLS, COEFFICIENTS, FIRST_SOLVE, MOMENTS
 from advisor.models.learner_layout import AT as RECORD
 from advisor.models.learner_layout import (
     SLOW_ERRORS,
@@ -211,8 +211,8 @@ def carry(w, n, r, f, kept):
     keep = min(kept / evidence, 1.0)
     scaled(w, GRAM, 3 * MOMENTS, keep / (f * f))
     scaled(w, RIGHT, 2 * COEFFICIENTS, keep / f)
-    scaled(w, LEAST_GRAM, LEAST_MOMENTS, keep)
-    scaled(w, LEAST_RIGHT, LEAST_COEFFICIENTS, keep * f)
+    scaled(w, LEAST_GRAM, MOMENTS, keep)
+    scaled(w, LEAST_RIGHT, COEFFICIENTS, keep * f)
     scaled(w, CELL_RUNS, 3 * CELLS, keep)  # and the sums and squares beside them
     for word in range(W_COEFFICIENTS, W_COEFFICIENTS + COEFFICIENTS):
         above, below = long_of(n[word] >> SHORT_ABOVE & SHORT_MASK), long_of(n[word] & SHORT_MASK)

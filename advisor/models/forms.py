@@ -7,8 +7,7 @@
 For a given a the joint forms are linear least squares; a minimises their residual R(a) on [0, 1]. `two_step` is paper 1's model
 as the paper has it: S(x) is fitted, unweighted, to the rows at the fewest cores p_min, and a comes from the rows at the highest
 (cores, then predictor): with r = T / S(x*), a = (1 - r) / ((1 - 1/p*) - r (1 - 1/p_min)), clamped to 0 for r >= 1 and to 1 for
-r <= p_min / p* (the formula has a pole beyond). By name it has any degree up to 4: a degree above 3 has moments of its own
-sums alone, so it answers where it is asked for and is no rival of the others.
+r <= p_min / p* (the formula has a pole beyond). By name it has any degree up to 3.
 
 Among forms that are positive on the seen range the least criterion answers: BIC with a small-sample penalty,
 n ln(RSS / n) + k ln(n) n / (n - k - 1); the last factor is that of AICc, which keeps a form with nearly as many coefficients as
@@ -28,7 +27,7 @@ import numpy as np
 from advisor.domain.elementary import added, log
 from advisor.domain.vectors import Floats
 from advisor.models.elimination import PIVOT_MIN, TINY, Elimination
-from advisor.models.layout import AT, COEFFICIENTS, LEAST_COEFFICIENTS, MOMENTS, NOISE_S
+from advisor.models.layout import AT, COEFFICIENTS, MOMENTS, NOISE_S
 
 Numbers = list[float]
 
@@ -49,7 +48,7 @@ class Form:
     """One candidate: its name, family and degree."""
 
     name: str
-    family: str  # "joint", "proportional" or "free"; "least": the two-step model of a degree above those of the others
+    family: str  # "joint", "proportional" or "free"
     degree: int
 
     @property
@@ -65,7 +64,7 @@ FORMS: tuple[Form, ...] = (
 )
 FORM_OF = {form.name: form for form in FORMS}
 # Names that `solve` takes: paper 1's model with a degree of its choice, or with the one that the paper assumes known.
-TWO_STEPS = tuple(f"{TWO_STEP} degree {k}" for k in range(LEAST_COEFFICIENTS))
+TWO_STEPS = tuple(f"{TWO_STEP} degree {k}" for k in range(COEFFICIENTS))
 NAMES = (TWO_STEP, *TWO_STEPS, *FORM_OF)
 
 
@@ -74,7 +73,7 @@ class Fit:
     """A form fitted to a component: T = sum_j (A_j + B_j / p) u^j."""
 
     form: Form
-    serial: Numbers  # A_j: four, or as many as a higher degree has
+    serial: Numbers  # A_j: four
     parallel: Numbers  # B_j
     fraction: float  # parallel fraction a; NaN for the free form
     residual: float  # weighted sum of squares
@@ -290,14 +289,12 @@ def _least_on_range(c: Numbers, low: float, high: float) -> float:
 def two_step(sums: Sums, name: str) -> Fit:
     """Return paper 1's two-step model: of the degree that its name ends with, or of the one with the least criterion."""
     gram, right, square = sums.least
-    asked = COEFFICIENTS - 1 if name == TWO_STEP else TWO_STEPS.index(name)
-    size = max(asked + 1, COEFFICIENTS)
-    system = Elimination([gram[i : i + size] for i in range(size)], right[:size])
+    system = Elimination([gram[i : i + COEFFICIENTS] for i in range(COEFFICIENTS)], right)
 
     def score(k: int) -> float:
         return criterion(square - added(system.gains[: k + 1]), square, gram[0], added(system.used[: k + 1]))
 
-    degree = min(range(COEFFICIENTS), key=score) if name == TWO_STEP else asked
+    degree = min(range(COEFFICIENTS), key=score) if name == TWO_STEP else TWO_STEPS.index(name)
     s = system.solution(degree + 1)
     x, mean = sums.top
     u = (x - sums.origin) / sums.scale
@@ -305,12 +302,9 @@ def two_step(sums: Sums, name: str) -> Fit:
     a = parallel_fraction(mean / top if top > 0.0 else inf, sums.p_high, sums.p_low)
     # S is fitted at p_min: T_pmin = (1 - a + a / p_min) S_1.
     single = 1.0 / (1.0 - a + a / sums.p_low)
-    cubic = degree < COEFFICIENTS
-    form = FORMS[degree] if cubic else Form(name, "least", degree)
-    found = _split(form, [single * v for v in s], a, 0.0, added(system.used[: degree + 1]) + 1.0, True)
-    # The weighted sums have no moments for a higher degree: it leaves the share of them that it leaves of its own.
-    left = max(square - added(system.gains[: degree + 1]), 0.0) / max(square, TINY) * sums.square
-    return replace(found, residual=_residual(sums, (found.serial, found.parallel)) if cubic else left)
+    used = added(system.used[: degree + 1]) + 1.0
+    found = _split(FORMS[degree], [single * v for v in s], a, 0.0, used, True)
+    return replace(found, residual=_residual(sums, (found.serial, found.parallel)))
 
 
 def _residual(sums: Sums, parts: tuple[Numbers, Numbers]) -> float:

@@ -1,4 +1,4 @@
-"""The base tier's state: 152 words of 8 bytes a component, one line a field.
+"""The base tier's state: 149 words of 8 bytes a component, one line a field.
 
 The same words serve the fold, the solver, storage, merge and the flat state bytes. A change of meaning changes `LAYOUT`.
 """
@@ -15,11 +15,6 @@ from advisor.models.records import Field, empty_words, offsets
 DEGREE_MAX = 3  # of the sequential time in the predictor: cubic algorithms are the steepest that occur in practice
 MOMENTS = 2 * DEGREE_MAX + 1  # powers u**0 .. u**6 of a Gram matrix
 COEFFICIENTS = DEGREE_MAX + 1
-TWO_STEP_DEGREE_MAX = (
-    4  # of paper 1's model by name: unweighted sums of degree 5 lose digits that it needs inside its range
-)
-LEAST_MOMENTS = 2 * TWO_STEP_DEGREE_MAX + 1
-LEAST_COEFFICIENTS = TWO_STEP_DEGREE_MAX + 1
 CELLS = 16  # of the load sketch
 COUNTS_SEEN = 16  # core counts remembered with their runs: more than most machines offer; 128 bytes
 # t0 of the weights of the exact sums, seconds: a microsecond is what common timers tell apart, and a weight stays finite. The
@@ -87,15 +82,15 @@ FIELDS: tuple[Field, ...] = (
     ("cell_sum", CELLS, "f", 0),  # sum of x - c 2**e
     ("cell_square", CELLS, "f", 0),  # sum of (x - c 2**e)**2
     # Paper 1's two-step model: unweighted sums of the rows at p_low; the mean at p_high and there the highest predictor.
-    ("least_gram", LEAST_MOMENTS, "f", 0),
-    ("least_right", LEAST_COEFFICIENTS, "f", 0),
+    ("least_gram", MOMENTS, "f", 0),
+    ("least_right", COEFFICIENTS, "f", 0),
     ("least_square", 1, "f", 0),
     ("top_predictor", 1, "f", -np.inf),
     ("top_runs", 1, "f", 0),
     ("top_sum", 1, "f", 0),
 )
 
-LAYOUT = "base-8"
+LAYOUT = "base-9"
 AT: Mapping[str, slice] = offsets(FIELDS)
 WORDS = sum(words for _, words, *_ in FIELDS)
 INTEGERS = frozenset(name for name, _, kind, *_ in FIELDS if kind == "i")

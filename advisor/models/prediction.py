@@ -24,7 +24,7 @@ from advisor.domain.elementary import added
 from advisor.domain.limits import ELAPSED_MAX_S, ELAPSED_MIN_S
 from advisor.domain.vectors import Floats
 from advisor.models.elimination import TINY, Elimination
-from advisor.models.forms import FRACTION_UNKNOWN, TWO_STEP, TWO_STEPS, Fit, solve
+from advisor.models.forms import FRACTION_UNKNOWN, TWO_STEP, Fit, solve
 from advisor.models.layout import AT, DEGREE_MAX, MOMENTS, NOISE, NOISE_S
 from advisor.models.student import quantile
 
@@ -40,7 +40,7 @@ LEVEL = 0.9  # of an interval, where none is asked for
 
 @dataclass(slots=True)
 class Model:
-    """One component's solved model: `serial` and `parallel` are A_j and B_j (four or more) over u = (x - origin) / scale."""
+    """One component's solved model: `serial` and `parallel` are A_j and B_j (four each) over u = (x - origin) / scale."""
 
     name: str
     notes: tuple[str, ...]
@@ -89,7 +89,7 @@ class Model:
         if self.family == "proportional":
             basis = np.array([[self.origin / self.scale, 1.0] + [0.0] * (n - 2)])
         found = basis[:, None, :] * np.array([[1.0 - self.fraction], [self.fraction]])
-        if self.family != "least" and self.p_range[0] < self.p_range[1]:
+        if self.p_range[0] < self.p_range[1]:
             sequential = np.add(self.serial, self.parallel)
             found = np.concatenate([found, [[-sequential, sequential]]])
         return found
@@ -116,7 +116,7 @@ def model_of(words: Floats, form: str | None = None) -> Model:
     )
     return Model(
         name=f"{TWO_STEP} degree {fit.form.degree}" if two_step else fit.form.name,
-        notes=_notes(fit, one, freedom, form),
+        notes=_notes(fit, one, freedom),
         family=fit.form.family,
         degree=fit.form.degree,
         serial=tuple(fit.serial),
@@ -133,14 +133,11 @@ def model_of(words: Floats, form: str | None = None) -> Model:
         floor=0.5 * min(NOISE_S, one["t_low"]),
         bias=float(words[AT["right"].start]) / fitted - 1.0 if fitted > 0.0 else 0.0,
         gram=tuple((gram / weight).tolist()),
-        information=_of_least(words, fit, one) if fit.form.family == "least" else None,
     )
 
 
-def _notes(fit: Fit, one: dict[str, float], freedom: float, form: str | None) -> tuple[str, ...]:
+def _notes(fit: Fit, one: dict[str, float], freedom: float) -> tuple[str, ...]:
     notes: list[str] = []
-    if form in TWO_STEPS and TWO_STEPS.index(form) > fit.form.degree:
-        notes.append(f"sums of an older version know degree {fit.form.degree} at most, until runs on fewer cores come")
     one_p = one["p_low"] >= one["p_high"]
     if fit.preferred is not None:
         notes.append(f"{fit.preferred.name} fits better but is not positive on the seen range")
@@ -153,18 +150,6 @@ def _notes(fit: Fit, one: dict[str, float], freedom: float, form: str | None) ->
     if freedom < 1.0:
         notes.append("too few rows to estimate the noise: the interval is a guess")
     return tuple(notes)
-
-
-def _of_least(words: Floats, fit: Fit, one: dict[str, float]) -> Elimination:
-    """Return M of a two-step model of a high degree: of S alone, by the rows at the fewest cores that it is fitted to.
-
-    These are not weighted: each counts as if it took their root mean square time.
-    """
-    k = fit.form.columns
-    gram = words[AT["least_gram"]]
-    single = (1.0 - fit.fraction + fit.fraction / one["p_low"]) ** 2  # S is of one core, the rows on the fewest
-    moments: list[float] = (gram * (single * gram[0] / max(one["least_square"], TINY))).tolist()
-    return Elimination([moments[i : i + k] for i in range(k)], [0.0] * k)
 
 
 def values(model: Model, x: Any, p: Any) -> Floats:
@@ -189,7 +174,7 @@ def _points(model: Model, x: Floats, p: Floats) -> tuple[Floats, Floats, Floats]
     ratio = (x + lift) / (edge + lift)
     positive = np.where(value > 0, value, np.inf)
     slope = (serial_rise + parallel_rise * q) * scaling * edge / model.scale / positive
-    value = value * elementary.power(ratio, np.minimum(np.maximum(slope, 0.0), float(max(DEGREE_MAX, model.degree))))
+    value = value * elementary.power(ratio, np.minimum(np.maximum(slope, 0.0), float(DEGREE_MAX)))
     return np.maximum(value, model.floor), u, ratio
 
 

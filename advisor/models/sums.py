@@ -15,7 +15,7 @@ from math import comb, frexp, ldexp
 
 import numpy as np
 
-from advisor.models.layout import AT, CELLS, COEFFICIENTS, LEAST_COEFFICIENTS, LEAST_MOMENTS, MOMENTS
+from advisor.models.layout import AT, CELLS, COEFFICIENTS, MOMENTS
 from advisor.models.logarithm import POWER_ZERO, POWERS
 
 X_LOW, X_HIGH, P_LOW, P_HIGH, T_LOW = (AT[name].start for name in ("x_low", "x_high", "p_low", "p_high", "t_low"))
@@ -28,11 +28,11 @@ TOP_PREDICTOR, TOP_RUNS, TOP_SUM = (AT[name].start for name in ("top_predictor",
 BLOCKS = (  # of sums over powers of u: first word, powers
     *((GRAM + MOMENTS * q, MOMENTS) for q in range(3)),
     *((RIGHT + COEFFICIENTS * q, COEFFICIENTS) for q in range(2)),
-    (LEAST_GRAM, LEAST_MOMENTS),
-    (LEAST_RIGHT, LEAST_COEFFICIENTS),
+    (LEAST_GRAM, MOMENTS),
+    (LEAST_RIGHT, COEFFICIENTS),
 )
 BLOCK_STARTS, BLOCK_POWERS = (np.array(column) for column in zip(*BLOCKS, strict=True))
-BINOMIAL = np.array([[float(comb(m, j)) for j in range(LEAST_MOMENTS)] for m in range(LEAST_MOMENTS)])
+BINOMIAL = np.array([[float(comb(m, j)) for j in range(MOMENTS)] for m in range(MOMENTS)])
 # Two predictors closer than this, relative to their size, are one point to the solver: a band of relative width 2**-40 still
 # leaves u twelve bits of a double.
 BAND = -40
@@ -73,8 +73,8 @@ def relocate(w, origin, scale):
     old = w[SCALE]
     shrink = 1.0 if old == 0.0 else old / scale
     shift = (w[ORIGIN] - origin if np.isfinite(w[ORIGIN]) else 0.0) / scale
-    powers = np.ones(LEAST_MOMENTS)
-    for m in range(1, LEAST_MOMENTS):
+    powers = np.ones(MOMENTS)
+    for m in range(1, MOMENTS):
         powers[m] = powers[m - 1] * shift
     for block in range(len(BLOCK_STARTS)):
         first, count = BLOCK_STARTS[block], BLOCK_POWERS[block]
@@ -149,17 +149,17 @@ def two_step(w, x, p, t, u, count):
     """Add a row to the sums at the fewest cores and to the mean at the highest (cores, predictor)."""
     if p < w[P_LOW]:
         w[P_LOW] = p
-        for k in range(LEAST_MOMENTS):
+        for k in range(MOMENTS):
             w[LEAST_GRAM + k] = 0.0
-        for k in range(LEAST_COEFFICIENTS):
+        for k in range(COEFFICIENTS):
             w[LEAST_RIGHT + k] = 0.0
         w[LEAST_SQUARE] = 0.0
     if p == w[P_LOW]:
         term = count
         w[LEAST_SQUARE] += term * t * t
-        for m in range(LEAST_MOMENTS):
+        for m in range(MOMENTS):
             w[LEAST_GRAM + m] += term
-            if m < LEAST_COEFFICIENTS:
+            if m < COEFFICIENTS:
                 w[LEAST_RIGHT + m] += term * t
             term = term * u
     if p > w[P_HIGH]:

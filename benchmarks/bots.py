@@ -35,7 +35,7 @@ from programs import direct_predictions, learned, load_runs, row_of, save_runs
 
 from advisor.adapters.openmp import tool_library
 from advisor.files.events import read_events
-from advisor.models.program_model import VARIANTS
+from advisor.models.program_model import NAME
 from advisor.profile import layout as at
 from advisor.profile.profiler import Profiler
 from advisor.profile.recorded import graph_of_events
@@ -213,8 +213,7 @@ def errors_of(name: str, runs: Sequence[Run]) -> dict[str, dict[str, float]]:
         model = learned(suite, train)
         fits = model.fits()
         predicted: dict[str, Any] = {
-            variant: [model.predict(fits, row_of(run, suite).size, run.workers, 0.9, variant).elapsed_s for run in test]
-            for variant in VARIANTS
+            NAME: [model.predict(fits, row_of(run, suite).size, run.workers, 0.9).elapsed_s for run in test]
         }
         predicted |= direct_predictions(suite, train, test)
         for form, values in predicted.items():

@@ -22,6 +22,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from printed_program import PrintedModel, serial_columns
 from program_graphs import CASES, Case
 from stealing import KERNELS, Costs, StolenRun, run_stealing
 from unseen_graphs import UNSEEN
@@ -29,8 +30,8 @@ from unseen_graphs import UNSEEN
 from advisor.domain.runs import ProgramRun
 from advisor.kernels import can_compile
 from advisor.models.lasso import fitted, rows_into
-from advisor.models.program_model import FOLDS, VARIANTS, WORDS, ProgramModel
-from advisor.models.program_terms import INTERMEDIATE, TRANSFORMS, Point
+from advisor.models.program_model import FOLDS, NAME, WORDS, ProgramModel
+from advisor.models.program_terms import TRANSFORMS, Point
 from advisor.simulation.program import Program
 
 # What the runtime and the machine charge: a light-weight runtime on one node. At 36 workers crowding makes work 16 % longer.
@@ -104,17 +105,19 @@ def learned(case: Any, runs: Sequence[Any]) -> ProgramModel:
 
 
 def direct_predictions(case: Any, train: Sequence[Any], test: Sequence[Any]) -> dict[str, Floats]:
-    """Return the predictions of two regressions on time for the test runs; `case` has a transformation."""
+    """Return the predictions for the test runs by the printed model and two regressions on time."""
     size_of = TRANSFORMS[case.transform]
-    serial = INTERMEDIATE["serial_work"]
+    order = np.random.default_rng(0).permutation(len(train))
+    model = PrintedModel([row_of(train[at], case) for at in order])
+    printed = np.array([model.predict(size_of(float(run.size)), run.workers) for run in test])
 
     def columns(run: Any) -> Floats:
-        sizes = np.append(serial.columns(Point(size_of(float(run.size)), 1.0)), 1.0)
+        sizes = np.append(serial_columns(Point(size_of(float(run.size)), 1.0)), 1.0)
         return np.outer(sizes, (1.0, 1.0 / run.workers, run.workers - 1.0)).reshape(-1)
 
     width = len(columns(train[0]))
     folds = np.zeros((FOLDS, width + 2, width + 2))
-    for place, at in enumerate(np.random.default_rng(0).permutation(len(train))):
+    for place, at in enumerate(order):
         rows_into(folds, place % FOLDS, columns(train[at]), train[at].elapsed_s)
     fit = fitted(folds, intercept=True)
     assert fit is not None
@@ -126,7 +129,7 @@ def direct_predictions(case: Any, train: Sequence[Any], test: Sequence[Any]) -> 
 
     weights = np.linalg.lstsq(np.array([logs(r) for r in train]), np.log2([r.elapsed_s for r in train]), rcond=None)[0]
     barnes = 2.0 ** (np.array([logs(run) for run in test]) @ weights)
-    return {"direct lasso": lasso, "direct log-log": barnes}
+    return {"printed": printed, "direct lasso": lasso, "direct log-log": barnes}
 
 
 def judged(name: str, runs: Sequence[Run], detail: bool) -> dict[str, float]:
@@ -136,21 +139,17 @@ def judged(name: str, runs: Sequence[Run], detail: bool) -> dict[str, float]:
     model = learned(case, [run for run in runs if not run.test])
     fits = model.fits()
     actual = np.array([run.elapsed_s for run in test])
-    found: dict[str, Floats] = {}
-    covered = 0.0
-    for variant in VARIANTS:
-        predictions = [model.predict(fits, row_of(run, case).size, run.workers, 0.9, variant) for run in test]
-        found[variant] = np.array([each.elapsed_s for each in predictions])
-        covered = float(np.mean([each.low_s <= t <= each.high_s for each, t in zip(predictions, actual, strict=True)]))
-        if detail:
-            for run, each in zip(test, predictions, strict=True):
-                if run.workers == TEST_WORKERS[-1]:
-                    print(
-                        f"  {variant} n={run.size} p={run.workers} t={run.elapsed_s:.4g}/{each.elapsed_s:.4g} "
-                        f"T1'={run.serial_work_s:.4g}/{each.serial_work_s:.4g} T1={run.work_s:.4g}/{each.work_s:.4g} "
-                        f"delay={run.delay_s:.4g}/{each.delay_s:.4g} no_work={run.no_work_s:.4g}/{each.no_work_s:.4g} "
-                        f"span={run.span_s:.4g}/{each.span_s:.4g}"
-                    )
+    predictions = [model.predict(fits, row_of(run, case).size, run.workers, 0.9) for run in test]
+    found: dict[str, Floats] = {NAME: np.array([each.elapsed_s for each in predictions])}
+    covered = float(np.mean([each.low_s <= t <= each.high_s for each, t in zip(predictions, actual, strict=True)]))
+    for run, each in zip(test, predictions, strict=True):
+        if detail and run.workers == TEST_WORKERS[-1]:
+            print(
+                f"  n={run.size} p={run.workers} t={run.elapsed_s:.4g}/{each.elapsed_s:.4g} "
+                f"T1'={run.serial_work_s:.4g}/{each.serial_work_s:.4g} T1={run.work_s:.4g}/{each.work_s:.4g} "
+                f"delay={run.delay_s:.4g}/{each.delay_s:.4g} no_work={run.no_work_s:.4g}/{each.no_work_s:.4g} "
+                f"span={run.span_s:.4g}/{each.span_s:.4g}"
+            )
     found |= direct_predictions(case, [run for run in runs if not run.test], test)
     errors = {key: float(np.median(np.abs(values - actual) / actual)) for key, values in found.items()}
     return errors | {"within 90 %": covered}

@@ -45,6 +45,6 @@ def predict_run_command(program: str, size: list[float], workers: list[float], l
     """Predict a run of PROGRAM for every size on every number of workers, also beyond what was seen."""
     sizes, counts = [n for n in size for _ in workers], workers * len(size)
     with asked(source) as advisor:
-        found = advisor.predict_run(program, size=sizes, workers=counts, level=level, model=source["model"])
+        found = advisor.predict_run(program, size=sizes, workers=counts, level=level)
     plain = {"program": program, "size": sizes, "workers": counts, "level": level} | found.as_dict()
     return Output(plain, show.run_prediction(plain))

@@ -14,9 +14,7 @@ from advisor.errors import InvalidValue, not_one_of
 
 # A transformation of sizes: 2^n where work is exponential in n, and so on. What they do is `advisor.models.program_terms`.
 TransformWord = Literal["n", "2^n", "n^2", "n^3", "sqrt n", "n!"]
-VariantWord = Literal["extended", "printed"]
 TRANSFORMS: Final[tuple[str, ...]] = get_args(TransformWord)
-VARIANTS: Final[tuple[str, ...]] = get_args(VariantWord)
 SLACK: Final = (
     1.1  # the parts of a run may exceed workers times elapsed by that much: clocks and their readers are not perfect
 )
@@ -124,7 +122,7 @@ class RunPrediction(Answer, frozen=True):
     elapsed_s, low_s, high_s
         Expected time, and the interval of one run at the level asked for.
     model : str
-        ``extended`` or ``printed``.
+        ``extended``: paper 3's model, with a span and more size terms.
     notes : tuple of str
         What the caller should know.
     observations : int

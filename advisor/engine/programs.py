@@ -11,13 +11,13 @@ import numpy as np
 
 from advisor.domain import limits
 from advisor.domain.names import checked_name
-from advisor.domain.runs import TRANSFORMS, VARIANTS, ProgramRun, RunPrediction, checked_number, checked_run
+from advisor.domain.runs import TRANSFORMS, ProgramRun, RunPrediction, checked_number, checked_run
 from advisor.engine.guards import checked_level
 from advisor.engine.kinds import RecordKind
-from advisor.errors import InvalidValue, Mismatch, NotEnoughData, TooLarge, UnknownProgram, not_one_of
+from advisor.errors import InvalidValue, Mismatch, NotEnoughData, TooLarge, UnknownProgram
 from advisor.models.lasso import LassoFit
 from advisor.models.prediction import LEVEL
-from advisor.models.program_model import WORDS, ProgramModel
+from advisor.models.program_model import NAME, WORDS, ProgramModel
 from advisor.models.program_terms import TRANSFORMS as SIZE_OF
 
 RUNS_MIN: Final = 4  # to predict anything from: fewer leave every intermediate model without a fold to test on
@@ -28,11 +28,11 @@ UNACCOUNTED: Final = 0.05
 
 @dataclass(slots=True)
 class ProgramRecord:
-    """One program: its transformation of sizes, its model, and this one's fits by variant, none after a run."""
+    """One program: its transformation of sizes, its model, and this one's fits, none after a run."""
 
     transform: str
     model: ProgramModel
-    fits: dict[str, dict[str, LassoFit]] = field(default_factory=dict[str, dict[str, LassoFit]])
+    fits: dict[str, LassoFit] = field(default_factory=dict[str, LassoFit])
 
 
 class Programs(RecordKind[str, ProgramRecord]):
@@ -112,14 +112,8 @@ class Programs(RecordKind[str, ProgramRecord]):
         size: float | Sequence[float],
         workers: float | Sequence[float],
         level: float = LEVEL,
-        model: str | None = None,
     ) -> RunPrediction:
         """Predict a run of a whole program, of larger inputs and on more workers than were seen; scalars, or lists.
-
-        Parameters
-        ----------
-        model : str, optional
-            ``extended`` (the default) or ``printed``, which is paper 3's as it stands.
 
         Raises
         ------
@@ -131,22 +125,17 @@ class Programs(RecordKind[str, ProgramRecord]):
                 f"{known.model.runs} runs of {program!r}: a prediction needs {RUNS_MIN}", field="program", value=program,
                 bound=RUNS_MIN,
             )  # fmt: skip
-        if model is not None and model not in VARIANTS:
-            raise not_one_of("model", model, VARIANTS)
         one = not (hasattr(size, "__len__") or hasattr(workers, "__len__"))
         points = _points(size, workers)
-        variant = model or VARIANTS[0]
-        if variant not in known.fits:
-            known.fits[variant] = known.model.fits(variant)
-        fits = known.fits[variant]
-        found = [asdict(known.model.predict(fits, _size_of(known.transform, n), p, level, variant)) for n, p in points]
+        known.fits = known.fits or known.model.fits()
+        found = [asdict(known.model.predict(known.fits, _size_of(known.transform, n), p, level)) for n, p in points]
         reported: dict[str, Any] = {
             name: found[0][name] if one else [each[name] for each in found] for name in found[0]
         }
         notes = _notes(known.model, any(each["floored"] for each in found))
         del reported["floored"]
         return RunPrediction(
-            reported.pop("elapsed_s"), reported.pop("low_s"), reported.pop("high_s"), variant, notes, known.model.runs,
+            reported.pop("elapsed_s"), reported.pop("low_s"), reported.pop("high_s"), NAME, notes, known.model.runs,
             reported.pop("distance"), reported,
         )  # fmt: skip
 

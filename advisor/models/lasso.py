@@ -101,7 +101,7 @@ def _exchange(table: Floats, k: int) -> None:
     """Exchange a column's weight with its residual, Jordan's step: twice is never."""
     row, column = table[k] / table[k, k], -table[:, k] / table[k, k]
     column[k] = 1.0 / table[k, k]
-    table -= np.outer(table[:, k], row)
+    table -= table[:, k : k + 1] * row
     table[k], table[:, k] = row, column
 
 

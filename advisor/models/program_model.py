@@ -5,9 +5,8 @@ matrices (`lasso`), and put together by Eq. 9,
 
     time(n, p) = (T1(n, p) + delay(n, p) + no_work(n, p)) / p.
 
-The variant ``printed`` is that. ``extended`` has more size terms; where runs have a span it takes what has no work from the
-learned span, and lets no time be below max(T1 / p, span). The state is one record of words, the same size after any number of
-runs.
+It has more size terms than the paper; where runs have a span it takes what has no work from the learned span, and lets no
+time be below max(T1 / p, span). The state is one record of words, the same size after any number of runs.
 """
 
 from __future__ import annotations
@@ -26,7 +25,7 @@ from advisor.models.student import quantile
 
 FOLDS: Final = 5  # as scikit-learn's default, which the paper leaves in place
 SCORED_AT: Final = 8  # runs from which on predictions are scored before they are learned; doubled each time
-VARIANTS: Final = ("printed", "extended")  # in the order of the words of their scores
+NAME: Final = "extended"
 # Deviations of log time. The paper's errors, a quarter on the whole at some four powers of two beyond what was trained, stand
 # for what was not tried yet: as much as one run inside, and as two powers of two beyond.
 LEAST_DEVIATION: Final = 0.01  # a run varies by that much where predictions seem perfect
@@ -36,18 +35,11 @@ TRIED_AS: Final = 4.0  # squared powers of two that the latter counts for
 FADING: Final = 0.5  # of scores beyond, at each new set of fits
 TAIL_FREEDOM: Final = 30.0  # degrees of freedom beyond which more scores do not narrow a quantile
 
-NEEDED: Final = {
-    variant: tuple(name for name in INTERMEDIATE if name not in others)
-    for variant, others in (
-        ("printed", ("serial_work_ladder", "creates_ladder", "waits_ladder", "no_work_span")),
-        ("extended", ("serial_work", "creates", "waits")),
-    )
-}
 # A row's squared error counts over its target, as of counts: with equal weights the largest sizes alone would be fitted, with
-# relative ones the far larger sizes that are asked for would be missed. Not those that the printed model has, too.
-ROOT_WEIGHTED: Final = ("serial_work_ladder", "creates_ladder", "waits_ladder", "span")
+# relative ones the far larger sizes that are asked for would be missed.
+ROOT_WEIGHTED: Final = ("serial_work", "creates", "waits", "span")
 _SIZES = {name: len(each.terms) + 2 for name, each in INTERMEDIATE.items()}
-SCORES: Final = tuple(f"{kind}_{variant}" for variant in VARIANTS for kind in ("scores", "errors", "beyond", "reached"))
+SCORES: Final = ("scores", "errors", "beyond", "reached")  # of predictions inside, with their errors, and beyond
 _RANGE = ("n_low", "n_high", "p_low", "p_high")
 _KEPT_RANGE = tuple(f"kept_{name}" for name in _RANGE)  # what the fits that score had seen
 _HEAD = (
@@ -126,14 +118,13 @@ class ProgramModel:
         fold = self.runs % FOLDS
         serial = measured = row.work_s if row.serial_work_s is None and row.workers == 1.0 else row.serial_work_s
         if serial is None and self.words[_AT["scored_from"]]:
-            serial = _value(self.kept(), "serial_work_ladder", Point(row.size, row.workers))
+            serial = _value(self.kept(), "serial_work", Point(row.size, row.workers))
         point = Point(row.size, row.workers, serial or 0.0, row.creates, row.waits, row.span_s or 0.0)
         targets = {
-            "creates": row.creates, "creates_ladder": row.creates, "waits": row.waits, "waits_ladder": row.waits,
-            "delay": row.delay_s, "no_work": row.no_work_s,
+            "creates": row.creates, "waits": row.waits, "delay": row.delay_s, "no_work": row.no_work_s,
         }  # fmt: skip
         if measured is not None:
-            targets |= {"serial_work": measured, "serial_work_ladder": measured}
+            targets["serial_work"] = measured
         if serial is not None:
             targets["inflation"] = row.work_s - serial
         if row.span_s is not None:
@@ -181,9 +172,8 @@ class ProgramModel:
         for name in _RANGE:
             self.words[_AT[f"kept_{name}"]] = self.words[_AT[name]]
         # What fits of fewer runs did beyond their range says less and less of what these do beyond theirs.
-        for variant in VARIANTS:
-            self.words[_AT[f"beyond_{variant}"]] *= FADING
-            self.words[_AT[f"reached_{variant}"]] *= FADING
+        self.words[_AT["beyond"]] *= FADING
+        self.words[_AT["reached"]] *= FADING
 
     def _outgrown(self) -> bool:
         """Return whether sizes or workers have come that lie twice as far out as those that the fits that score have seen."""
@@ -207,36 +197,32 @@ class ProgramModel:
         fits, distance = self.kept(), self._distance("kept_", row.size, row.workers)
         if distance > self._width("n") + self._width("p") or not self._width("n"):
             return  # one size, or a range narrower than the way to go: nobody would trust that
-        for variant in VARIANTS:
-            time = self._parts(fits, row.size, row.workers, variant).elapsed_s
-            if time <= 0.0:
-                continue
-            error = elementary.log(time / row.elapsed_s) ** 2
-            if distance > 0.0:
-                self.words[_AT[f"beyond_{variant}"]] += error
-                self.words[_AT[f"reached_{variant}"]] += distance**2
-            else:
-                self.words[_AT[f"errors_{variant}"]] += error
-                self.words[_AT[f"scores_{variant}"]] += 1.0
+        time = self._parts(fits, row.size, row.workers).elapsed_s
+        if time <= 0.0:
+            return
+        error = elementary.log(time / row.elapsed_s) ** 2
+        if distance > 0.0:
+            self.words[_AT["beyond"]] += error
+            self.words[_AT["reached"]] += distance**2
+        else:
+            self.words[_AT["errors"]] += error
+            self.words[_AT["scores"]] += 1.0
 
     # -- predicting -------------------------------------------------------------------------------------------------------
 
-    def fits(self, variant: str | None = None) -> dict[str, LassoFit]:
-        """Return the fitted intermediate models, of one variant those that it needs: up to a millisecond each."""
-        names = INTERMEDIATE if variant is None else NEEDED[variant]
-        found = {name: fitted(self.folds(name), intercept=INTERMEDIATE[name].intercept) for name in names}
+    def fits(self) -> dict[str, LassoFit]:
+        """Return the fitted intermediate models: some milliseconds each."""
+        found = {name: fitted(self.folds(name), intercept=each.intercept) for name, each in INTERMEDIATE.items()}
         return {name: fit for name, fit in found.items() if fit is not None}
 
-    def predict(
-        self, fits: dict[str, LassoFit], size: float, workers: float, level: float, variant: str = "extended"
-    ) -> ProgramPrediction:
-        """Return the prediction for a transformed size and workers, with an interval of one run, by `fits()` of the variant."""
-        found = self._parts(fits, size, workers, variant)
+    def predict(self, fits: dict[str, LassoFit], size: float, workers: float, level: float) -> ProgramPrediction:
+        """Return the prediction for a transformed size and workers, with an interval of one run, by `fits()`."""
+        found = self._parts(fits, size, workers)
         distance = self.distance(size, workers)
-        deviation, freedom = self._deviation(variant, distance)
+        deviation, freedom = self._deviation(distance)
         factor = elementary.exp(min(quantile(level, freedom) * deviation, 300.0))
         low = found.elapsed_s / factor
-        if found.span_s > 0.0 and variant == "extended":
+        if found.span_s > 0.0:
             low = max(low, min(found.elapsed_s, max(found.work_s / workers, found.span_s) / factor))
         return replace(found, low_s=low, high_s=found.elapsed_s * factor, distance=distance)
 
@@ -258,31 +244,28 @@ class ProgramModel:
         """Return log2 of the range of sizes ("n") or workers ("p") that the fits that score have seen."""
         return elementary.log2(self.head_field(f"kept_{name}_high") / self.head_field(f"kept_{name}_low"))
 
-    def _deviation(self, variant: str, distance: float) -> tuple[float, float]:
+    def _deviation(self, distance: float) -> tuple[float, float]:
         """Return the deviation of log time at a distance, and its degrees of freedom.
 
         Inside of what was seen it is that of predictions made there. Beyond, an error is taken to grow with the distance, by
         what predictions made beyond showed of it.
         """
-        scores, errors, beyond, reached = (
-            self.head_field(f"{kind}_{variant}") for kind in ("scores", "errors", "beyond", "reached")
-        )
+        scores, errors, beyond, reached = (self.head_field(name) for name in SCORES)
         inside = (UNTRIED_INSIDE**2 + errors) / (1.0 + scores)
         slope = (TRIED_AS * UNTRIED_BEYOND**2 + beyond) / (TRIED_AS + reached)
         deviation = math.sqrt(max(inside, LEAST_DEVIATION**2) + slope * distance**2)
         return deviation, min(1.0 + scores, TAIL_FREEDOM)
 
-    def _parts(self, fits: dict[str, LassoFit], size: float, workers: float, variant: str) -> ProgramPrediction:
-        at, more = Point(size, workers), "_ladder" if variant == "extended" else ""
-        serial, creates, waits = (_value(fits, name + more, at) for name in ("serial_work", "creates", "waits"))
+    def _parts(self, fits: dict[str, LassoFit], size: float, workers: float) -> ProgramPrediction:
+        at = Point(size, workers)
+        serial, creates, waits = (_value(fits, name, at) for name in ("serial_work", "creates", "waits"))
         span = _value(fits, "span", at)
         at = Point(size, workers, serial, creates, waits, span)
         work = serial + _value(fits, "inflation", at)
         delay = _value(fits, "delay", at)
-        by_span = variant == "extended" and span > 0.0
-        no_work = _value(fits, "no_work_span" if by_span else "no_work", at)
+        no_work = _value(fits, "no_work_span" if span > 0.0 else "no_work", at)
         time = (work + delay + no_work) / workers  # Eq. 9
-        floor = max(work / workers, span) if by_span else 0.0
+        floor = max(work / workers, span) if span > 0.0 else 0.0
         return ProgramPrediction(max(time, floor), serial, work, delay, no_work, creates, waits, span, time < floor)
 
 

@@ -1,10 +1,9 @@
 """What paper 3 sums: the columns of each intermediate model of a whole program, one line a model.
 
 A column is a product of a size term and a worker term, or of two measured numbers and a worker term; logarithms are
-natural, and terms in log log n are 0 for n < e. Source: Namsraijav and Taura 2016, Eqs. 10-15; the models below these are
-ours. A ladder of quarter powers of n stands where the paper has n, n^2 and n^3 with logarithms ("of course, not
-exhaustive"): what grows like any power lies between two neighbours. The span is what the paper names as the feature that
-its model lacks.
+natural. Source: Namsraijav and Taura 2016, Eqs. 10-15. A ladder of quarter powers of n stands where Eqs. 11, 13 and 14 have
+n, n^2 and n^3 with logarithms ("of course, not exhaustive"): what grows like any power lies between two neighbours. The span
+is what the paper names as the feature that its model lacks.
 """
 
 from __future__ import annotations
@@ -36,22 +35,6 @@ def _log(n: float) -> float:
     return elementary.log(n) if n > 0.0 else 0.0
 
 
-def _loglog(n: float) -> float:
-    return elementary.log(elementary.log(n)) if n >= math.e else 0.0
-
-
-_PRINTED: Mapping[str, Callable[[float], float]] = {
-    "n": lambda n: n,
-    "n log n": lambda n: n * _log(n),
-    "n^2": lambda n: n * n,
-    "n^2 log n": lambda n: n * n * _log(n),
-    "n^3": lambda n: n * n * n,
-    "n log log n": lambda n: n * _loglog(n),
-    "log n": lambda n: max(_log(n), 0.0),
-    "log^2 n": lambda n: _log(n) ** 2,
-    "log^3 n": lambda n: max(_log(n), 0.0) ** 3,
-    "1": lambda n: 1.0,
-}
 LADDER: Final = tuple(f"n^{quarters}/4" for quarters in range(1, 13))
 
 
@@ -60,7 +43,13 @@ def _power(quarters: int) -> Callable[[float], float]:
 
 
 SIZE_TERMS: Final[Mapping[str, Callable[[float], float]]] = {
-    **_PRINTED,
+    "1": lambda n: 1.0,
+    "n": lambda n: n,
+    "n log n": lambda n: n * _log(n),
+    "n^2": lambda n: n * n,
+    "log n": lambda n: max(_log(n), 0.0),
+    "log^2 n": lambda n: _log(n) ** 2,
+    "log^3 n": lambda n: max(_log(n), 0.0) ** 3,
     **{name: _power(quarters) for quarters, name in enumerate(LADDER, 1)},
 }
 WORKER_TERMS: Final[Mapping[str, Callable[[float], float]]] = {
@@ -104,15 +93,12 @@ def _of_size(*sizes: str, workers: str = "1") -> tuple[tuple[str, str, str], ...
 _MOVED = tuple((count, "1", workers) for count in ("creates", "waits") for workers in ("1", "p-1", "(p-1)/p"))
 
 INTERMEDIATE: Final[Mapping[str, Intermediate]] = {
-    "serial_work": Intermediate(_of_size("n", "n log n", "n^2", "n^2 log n", "n^3", "n log log n"), True),  # Eq. 11
+    "serial_work": Intermediate(_of_size(*LADDER), True),
     "inflation": Intermediate((("serial_work", "1", "(p-1)/p"), ("serial_work", "1", "p-1"))),  # Eq. 10
-    "creates": Intermediate(_of_size("n", "n log n", "n^2", "n^3", "n log log n")),  # Eq. 13
-    "waits": Intermediate(_of_size("n", "n log n", "n^2", "n^3", "n log log n")),  # Eq. 14
+    "creates": Intermediate(_of_size(*LADDER)),
+    "waits": Intermediate(_of_size(*LADDER)),
     "delay": Intermediate(_MOVED),  # Eq. 12
     "no_work": Intermediate(_of_size("1", "n", "n log n", "n^2", workers="(p-1)^2")),  # Eq. 15
-    "serial_work_ladder": Intermediate(_of_size(*LADDER), True),
-    "creates_ladder": Intermediate(_of_size(*LADDER)),
-    "waits_ladder": Intermediate(_of_size(*LADDER)),
     "span": Intermediate(_of_size("log n", "log^2 n", "log^3 n", *LADDER), True),
     # A greedy schedule leaves at most (p - 1) * span without work (Graham); how much of it is the program's.
     "no_work_span": Intermediate((("span", "1", "p-1"), ("span", "1", "(p-1)^2/p"))),

@@ -8,7 +8,7 @@ from typing import Any, Final
 import numpy as np
 
 from advisor.domain import elementary
-from advisor.domain.vectors import Floats
+from advisor.domain.vectors import Bools, Floats
 from advisor.models.size_clusters import Cluster, chosen_clusters
 from advisor.models.size_time import LOG, LOG2, SIZE, TIME, N, SizeTime, within_cells
 
@@ -244,20 +244,14 @@ def _slowdown(rates: tuple[WorkerRates, ...], share: float) -> tuple[float, bool
 
 
 def _by_size(learned: SizeTime) -> float:
-    """Return the share of the variance of log time that sizes explain: of each instance by the others, of its cell where there
-    are some, else of the neighbouring cells."""
+    """Return the share of the variance of log time that sizes explain: of each instance by the others of its cell."""
     cells = learned.cells
     n = cells[N].sum()
-    variance = float(cells[LOG2].sum() - cells[LOG].sum() ** 2 / n)
+    variance = float(cells[LOG2].sum() / n - (cells[LOG].sum() / n) ** 2)
     if variance <= 0.0 or cells.shape[1] < 2:
         return 0.0
-    counts, means = cells[N], cells[LOG] / cells[N]
-    rows = counts * learned.sized_share  # of a sample, about so many were looked at
-    several = rows >= FEW
-    within = np.maximum(cells[LOG2] - counts * means**2, 0.0)[several]
-    lost = float((within * (rows[several] / (rows[several] - 1.0)) ** 2).sum())
-    lost += float((counts * _missed_by_neighbours(cells, learned.sized_share) ** 2).sum())
-    return max(0.0, 1.0 - lost / variance)
+    means: Floats = cells[LOG] / cells[N]
+    return max(0.0, 1.0 - _held_out(cells, learned.sized_share, means, np.ones(len(means), np.bool_)) / variance)
 
 
 def _missed_by_neighbours(cells: Floats, share: float) -> Floats:
@@ -287,15 +281,14 @@ def _by_clusters(sizes: Floats, clusters: tuple[Cluster, ...]) -> Floats:
     return times[np.abs(sizes[:, None] - centres).argmin(axis=1)]
 
 
-def _held_out(cells: Floats, share: float, times: Floats) -> float:
-    """Return the mean square of log(time / predicted) of an instance that the form has not seen; `times` (c,) are the form's.
+def _held_out(cells: Floats, share: float, logs: Floats, own: Bools) -> float:
+    """Return the mean square of log(time / predicted) of an instance that the form has not seen; `logs` (c,) are its own.
 
-    Where a form predicts a cell's own mean, an instance is left out of it: of n, residuals grow by n / (n - 1); one that is
-    alone is predicted by its neighbours.
+    Where it predicts a cell's `own` mean (c,), an instance is left out of it: of n, residuals grow by n / (n - 1); one that
+    is alone is predicted by its neighbours. Of a sample, about n `share` were looked at.
     """
-    n, logs = cells[N], elementary.log(times)
+    n, rows = cells[N], cells[N] * share
     lost = np.maximum(cells[LOG2] - 2.0 * logs * cells[LOG] + n * logs**2, 0.0)
-    own, rows = times == cells[TIME] / n, n * share
     several = np.where(rows >= FEW, rows, 2.0)
     lost *= np.where(own, (several / (several - 1.0)) ** 2, 1.0)
     alone = own & (rows < FEW)
@@ -311,9 +304,11 @@ def _clusters_serve(
     They are where they err by at most `TOLERATED` more, of the total and, noise left aside, of an instance held out.
     """
     cells, share = learned.cells, learned.sized_share
-    sizes: Floats = cells[SIZE] / cells[N]
-    by_points = _held_out(cells, share, _by_points(sizes, knots))
-    by_clusters = _held_out(cells, share, _by_clusters(sizes, clusters))
+    sizes, means = cells[SIZE] / cells[N], cells[TIME] / cells[N]
+    by_points, by_clusters = (
+        _held_out(cells, share, elementary.log(times), times == means)
+        for times in (_by_points(sizes, knots), _by_clusters(sizes, clusters))
+    )
     worse = errors["clusters"] - errors["support_points"]
     return by_clusters - by_points <= TOLERATED * TOLERATED and worse <= TOLERATED
 

@@ -60,7 +60,7 @@ COMMANDS: dict[str, tuple[tuple[str, ...], dict[str, Any]]] = {
     }),
     "status": ((), {"offset": "1", "limit": "1"}),
     "predict-run": (("sort", "--size", "10", "--workers", "2"), {
-        "size": "20", "workers": "1,2", "level": "0.5", "model": "printed",
+        "size": "20", "workers": "1,2", "level": "0.5",
     }),
 }  # fmt: skip
 OF_A_SERVICE = {"fresh"}  # how a service answers: refused of a table

@@ -3,10 +3,17 @@ same."""
 
 from __future__ import annotations
 
+import sys
+from pathlib import Path
+
 import numpy as np
 import pytest
 from scipy.optimize import nnls
 from sklearn.linear_model import Lasso, LassoLarsCV
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "benchmarks"))
+
+import printed_program
 
 from advisor.models.lasso import fitted, path, rows_into
 from advisor.models.program_model import FOLDS
@@ -19,7 +26,10 @@ CLOSE = 0.01  # of the target, on the mean: their path is not exact, nor so thei
 def rows(seed: int, name: str, n: int = 60, noise: float = 0.05) -> tuple[np.ndarray, np.ndarray]:
     """Columns of an intermediate model at random points, and a target that some of them make up."""
     rng = np.random.default_rng(seed)
-    model = INTERMEDIATE[name]
+    columns_at, intercept = printed_program.MODELS.get(name) or (
+        INTERMEDIATE[name].columns,
+        INTERMEDIATE[name].intercept,
+    )
     points = [
         Point(
             2.0 ** rng.uniform(4, 10),
@@ -31,11 +41,11 @@ def rows(seed: int, name: str, n: int = 60, noise: float = 0.05) -> tuple[np.nda
         )
         for _ in range(n)
     ]
-    columns = np.stack([model.columns(point) for point in points])
+    columns = np.stack([columns_at(point) for point in points])
     used = rng.random(columns.shape[1]) < 0.5
     used[rng.integers(len(used))] = True
     weights = rng.uniform(0.5, 2.0, columns.shape[1]) * used / columns.mean(axis=0)
-    target = columns @ weights + (3.0 if model.intercept else 0.0)
+    target = columns @ weights + (3.0 if intercept else 0.0)
     return columns, target * (1.0 + noise * rng.standard_normal(n)) + 1e-3
 
 
@@ -53,7 +63,7 @@ def grams(columns: np.ndarray, target: np.ndarray) -> np.ndarray:
 @pytest.mark.filterwarnings("ignore:Regressors in active set:sklearn.exceptions.ConvergenceWarning")
 def test_predictions_are_those_of_scikit_learn(seed: int, name: str) -> None:
     columns, target = rows(seed, name)
-    intercept = INTERMEDIATE[name].intercept
+    intercept = printed_program.MODELS[name][1]
     scale = np.sqrt((columns**2).mean(axis=0))
     number = np.arange(len(target)) % FOLDS
     folds = [(np.flatnonzero(number != k), np.flatnonzero(number == k)) for k in range(FOLDS)]

@@ -13,10 +13,11 @@ import pytest
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "benchmarks"))
 
+import printed_program
 import program_graphs
 import programs
 
-from advisor.models.program_terms import INTERMEDIATE, SIZE_TERMS, TRANSFORMS, Point
+from advisor.models.program_terms import INTERMEDIATE, TRANSFORMS, Point
 
 SMALL = {
     "fib": program_graphs.Case(program_graphs.fib, "2^n", tuple(range(14, 26, 2)), (28,)),
@@ -48,13 +49,16 @@ def test_the_six_programs() -> None:
 def test_the_equations_are_the_papers() -> None:
     at = Point(10.0, 4.0, 3.0, 5.0, 7.0)
     log, loglog = np.log(10.0), np.log(np.log(10.0))
-    np.testing.assert_allclose(  # Eq. 11
-        INTERMEDIATE["serial_work"].columns(at), [10, 10 * log, 100, 100 * log, 1000, 10 * loglog]
-    )
-    np.testing.assert_allclose(INTERMEDIATE["inflation"].columns(at), [3 * 3 / 4, 3 * 3])  # Eq. 10
-    np.testing.assert_allclose(INTERMEDIATE["delay"].columns(at), [5, 15, 15 / 4, 7, 21, 21 / 4])  # Eq. 12
+    printed = {name: columns(at) for name, (columns, _) in printed_program.MODELS.items()}
+    np.testing.assert_allclose(printed["serial_work"], [10, 10 * log, 100, 100 * log, 1000, 10 * loglog])  # Eq. 11
+    for name, expected in (
+        ("inflation", [3 * 3 / 4, 3 * 3]),  # Eq. 10
+        ("delay", [5, 15, 15 / 4, 7, 21, 21 / 4]),  # Eq. 12
+        ("no_work", [9, 90, 90 * log, 900]),  # Eq. 15
+    ):
+        np.testing.assert_allclose(printed[name], expected)
+        np.testing.assert_allclose(INTERMEDIATE[name].columns(at), expected)
     for name in ("creates", "waits"):  # Eqs. 13, 14
-        np.testing.assert_allclose(INTERMEDIATE[name].columns(at), [10, 10 * log, 100, 1000, 10 * loglog])
-    np.testing.assert_allclose(INTERMEDIATE["no_work"].columns(at), [9, 90, 90 * log, 900])  # Eq. 15
-    assert SIZE_TERMS["n log log n"](2.0) == 0.0  # for n < e
+        np.testing.assert_allclose(printed[name], [10, 10 * log, 100, 1000, 10 * loglog])
+    assert printed_program.serial_columns(Point(2.0, 1.0))[-1] == 0.0  # for n < e
     assert TRANSFORMS["2^n"](10.0) == 1024.0

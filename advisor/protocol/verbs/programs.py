@@ -8,7 +8,6 @@ from typing import Annotated, Any, Self
 from msgspec import Meta
 
 from advisor.domain import limits
-from advisor.domain.runs import VariantWord
 from advisor.protocol.declaring import Question, verb
 from advisor.protocol.verbs.keys import *
 
@@ -94,7 +93,6 @@ class PredictRun(Question):
 
     size: sizes of the input
     workers: numbers of workers that run it
-    model: paper 3's model, extended by the span or as printed
     """
 
     program: Program
@@ -102,4 +100,3 @@ class PredictRun(Question):
     size: Points
     workers: Points
     level: Level = 0.9
-    model: VariantWord | None = None

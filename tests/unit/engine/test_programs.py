@@ -133,8 +133,6 @@ def test_what_nobody_can_know_is_said() -> None:
         with pytest.raises(InvalidValue) as caught:
             made.predict_run("law", **({"size": 1.0, "workers": 1} | values))
         assert caught.value.field == field
-    with pytest.raises(InvalidValue):
-        made.predict_run("law", size=1.0, workers=1, model="best")
 
 
 def test_programs_are_bounded() -> None:

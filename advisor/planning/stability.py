@@ -90,19 +90,19 @@ def judge(
     """
     changed = changes(keys, now, then)
     cost_s = cost_of_change(cost, changed)
-    gain, break_even, chance = gain_of(objective, now, then, cost_s, target, cautious_used)
-    probability, certain = chance(), 1.0 - risk_at(look, policy.chance)
-    sure = f", with probability {probability:.4f}"
+    gain, break_even, chance, sure = gain_of(objective, now, then, cost_s, target, cautious_used)
+    probability = chance()
+    unsure = probability < 1.0 - risk_at(look, policy.chance) if sure is None else not sure
+    stated = f", with probability {probability:.4f}"
     paid = f"the change costs {cost_s:.3g} s and is repaid after {break_even:.3g} s"
     code, text = next((code, text) for code, holds, text in (
         ("same", not changed, "the present allocation is the best one known"),
         ("small", gain < policy.gain_min,
          f"the best allocation known would gain {gain:.2%}; less than {policy.gain_min:.2%} is not worth a change"),
-        ("unsure", probability < certain,
-         f"the best allocation known would gain {gain:.1%}{sure}: below {certain:.4f} that may be noise"),
+        ("unsure", unsure, f"the best allocation known would gain {gain:.1%}{stated}: that may be noise"),
         ("unpaid", break_even > policy.horizon_s,
          f"it would gain {gain:.1%}, but {paid} only; the horizon is {policy.horizon_s:g} s"),
-        ("worth", True, f"it gains {gain:.1%}{sure}; {paid}"),
+        ("worth", True, f"it gains {gain:.1%}{stated}; {paid}"),
     ) if holds)  # fmt: skip
     return Verdict(gain, probability, cost_s, break_even, changed, code == "worth", code, text)
 
@@ -114,15 +114,18 @@ def gain_of(
     cost_s: float = 0.0,
     target: Mapping[str, float] | None = None,
     cautious_used: int | None = None,
-) -> tuple[float, float, Callable[[], float]]:
-    """Return the gain of `then` as a share, the seconds that repay `cost_s`, and what tells the chance that it is a gain."""
-    measure = OBJECTIVES[objective].measure
+) -> tuple[float, float, Callable[[], float], bool | None]:
+    """Return the gain of `then` as a share, the seconds that repay `cost_s`, what tells the chance of it, and if it is sure.
+
+    None: by the chance.
+    """
+    measure, sure = OBJECTIVES[objective].measure, None
     if measure == CORES and target:
-        gain, break_even, chance = _fewer(now, then, cost_s, target, cautious_used)
+        gain, break_even, chance, sure = _fewer(now, then, cost_s, target, cautious_used)
     else:
         gain, break_even = GAINS[measure](now, then, cost_s)
         chance = partial(chance_of, now, then, measure)
-    return gain if abs(gain) > TIE else 0.0, break_even, chance
+    return gain if abs(gain) > TIE else 0.0, break_even, chance, sure
 
 
 def changes(keys: Sequence[str], now: Estimate, then: Estimate) -> tuple[str, ...]:
@@ -171,22 +174,18 @@ GAINS: Mapping[str, Callable[[Estimate, Estimate, float], tuple[float, float]]] 
 
 def _fewer(
     now: Estimate, then: Estimate, cost_s: float, target: Mapping[str, float], cautious_used: int | None
-) -> tuple[float, float, Callable[[], float]]:
-    """Return gain, break-even and probability of reaching a target again, or of reaching it with fewer cores."""
+) -> tuple[float, float, Callable[[], float], bool | None]:
+    """Return, as `gain_of`, what it is to reach a target again, or to reach it with fewer cores."""
     ((name, value),) = target.items()
     bound = 1.0 / value if name == RATE else value
-    has = now.period_s if name == RATE else now.latency_s
+    has, would = ((one.period_s if name == RATE else one.latency_s) for one in (now, then))
     if has > bound * (1.0 + TIE):
-        would = then.period_s if name == RATE else then.latency_s
-        return has / max(would, bound) - 1.0, 0.0, lambda: 1.0 - reaches(now, name, bound)
+        return has / max(would, bound) - 1.0, 0.0, lambda: 1.0 - reaches(now, name, value), None
     saved = now.cores_used - then.cores_used
-    if saved <= 0:
-        return 0.0, math.inf, lambda: 0.0
-    sure = cautious_used is not None and cautious_used < now.cores_used
-    if sure and cautious_used is not None:
-        saved = min(saved, now.cores_used - cautious_used)
+    sure = cautious_used is not None and cautious_used <= then.cores_used
     # All cores stand still for the cost; afterwards those saved do other work.
-    return saved / now.cores_used, cost_s * now.cores_used / saved, lambda: 1.0 if sure else 0.5
+    break_even = cost_s * now.cores_used / saved if saved > 0 else math.inf
+    return max(saved, 0) / now.cores_used, break_even, partial(reaches, then, name, value), sure
 
 
 # --- the current allocation of `allocate` -----------------------------------------------------------------------------------

@@ -16,6 +16,7 @@ from advisor.errors import InvalidValue, TargetNotReached
 from advisor.network import parse
 from advisor.planning import Request, asked_of, evaluate, plan
 from advisor.planning.asked import Setting
+from advisor.planning.estimates import estimate_of, reaches
 from advisor.planning.stability import risk_at
 from advisor.planning.watches import LEAST_ROWS, Schedule, WatchQuestion, reconsider
 
@@ -81,6 +82,32 @@ def test_fewer_cores_are_told_only_when_the_target_is_surely_met() -> None:
     assert missed.pays
     assert missed.verdict is not None
     assert missed.verdict.break_even_s == 0.0
+
+
+@pytest.mark.parametrize("rate", [0.5, 2.0])
+@pytest.mark.parametrize("upper", [1.1, 1.5])
+def test_the_chance_of_a_target_with_fewer_cores_is_that_of_the_allocation_that_is_advised(
+    rate: float, upper: float
+) -> None:
+    request = Request(objective="fewest_cores", cores=64, target={"throughput_per_s": rate})
+    asked, known = asked_of(parse("a .. b"), request), curves(8.0, 4.0, upper)
+    look = reconsider(asked, known, WatchQuestion(Setting({"a": 20, "b": 40}, {"a": 1, "b": 1})))
+    assert look.pays
+    assert look.verdict is not None
+    advised = estimate_of(asked, known, Setting.setting_of(look.allocation))
+    assert look.verdict.probability == reaches(advised, "throughput_per_s", rate) < 1.0
+    missed = reconsider(asked, known, WatchQuestion(Setting({"a": 2, "b": 1}, {"a": 1, "b": 1})))
+    assert missed.pays  # 4 s a record
+
+
+def test_fewer_cores_for_a_latency_are_not_told_for_an_allocation_that_meets_it_by_luck() -> None:
+    request = Request(objective="fewest_cores", cores=64, target={"latency_s": 2.0})
+    asked, known = asked_of(parse("a .. b"), request), curves(8.0, 4.0, 1.5)
+    look = reconsider(asked, known, WatchQuestion(Setting({"a": 30, "b": 30}, {"a": 1, "b": 1})))
+    assert look.pays
+    assert look.verdict is not None
+    advised = estimate_of(asked, known, Setting.setting_of(look.allocation))
+    assert look.verdict.probability == reaches(advised, "latency_s", 2.0) > 0.9
 
 
 def kinds(seed: int, noise: float) -> list[str]:

@@ -282,21 +282,20 @@ def row_of(component: Any, predictor: Any, cores: Any, elapsed_s: Any, optional:
         and 0.0 <= predictor <= _X
     ):
         return [name, float(predictor), float(cores), elapsed_s]
-    fields = dict(optional)
-    dimensions, count = fields.pop("dimensions", None), fields.pop("count", 1)
-    ok, running = fields.pop("ok", True), fields.pop("running", False)
-    machine, measures = fields.pop("machine", None), fields.pop("measures", None)
-    killed = fields.pop("killed", None)
-    x: Any = predictor
-    further: Sequence[float] = ()
+    x, further, dimensions = predictor, list[float](), optional.get("dimensions")
     if x is not None and (dimensions is not None or hasattr(x, "__len__")):
         x, *further = point_of(x, dimensions)
+    count, ok, running = optional.get("count", 1), optional.get("ok", True), optional.get("running", False)
     check_row(1.0 if x is None else x, cores, elapsed_s, count, ok, running)
+    row = [name, None if x is None else [x, *further] if further else float(x), float(cores), float(elapsed_s)]
+    if not optional:
+        return row
+    fields = {key: value for key, value in optional.items() if key not in ("dimensions", "count", *COUNTED_FIELDS)}
+    machine, measures, killed = (fields.pop(key, None) for key in ("machine", "measures", "killed"))
     found = travel_of(fields)
     found |= {} if count == 1 else {"count": int(count)}
     found |= ({} if ok else {"ok": False}) | ({"running": True} if running else {})
     found |= {} if killed is None else {"killed": checked_killed(killed)}
     found |= {} if machine is None else {"machine": checked_name("machine", machine)}
     found |= {"measures": reported} if measures is not None and (reported := measures_of(measures)) else {}
-    row = [name, None if x is None else [x, *further] if further else float(x), float(cores), float(elapsed_s)]
     return [*row, found] if found else row

@@ -6,7 +6,7 @@ that a lock would have to protect longer. A call that comes while another thread
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from typing import Any, Unpack, cast
 
 from numpy.typing import ArrayLike
@@ -17,7 +17,7 @@ from advisor.domain.answer_types import Status
 from advisor.domain.answers import Receipt
 from advisor.domain.names import checked_name
 from advisor.domain.observations import Columns, ComponentNames, columns_of
-from advisor.domain.rows import ColumnFields, Point, Travel, check_row, point_of, whole
+from advisor.domain.rows import ColumnFields, Point, RowFields, row_of, whole
 from advisor.engine import batches, state_bytes
 from advisor.engine.asking import Asking
 from advisor.engine.bundles import Bundles
@@ -101,64 +101,52 @@ class Advisor:
         predictor: Point = None,
         cores: float = 1,
         elapsed_s: float,
-        count: int = 1,
-        ok: bool = True,
-        running: bool = False,
-        dimensions: int | None = None,
-        machine: str | None = None,
-        measures: Mapping[str, float] | None = None,
-        killed: str | None = None,
-        **travel: Unpack[Travel],
+        **optional: Unpack[RowFields],
     ) -> None:
         """Learn one run: `component` took `elapsed_s` seconds on `cores` for an input of value `predictor`.
 
         Runs without one are learned apart from those with one. The first run with one fixes how many values they have.
 
-        A predictor may have up to four values (`dimensions`, where given, must agree); `machine` names where it ran;
-        `measures` holds ``peak_bytes`` and ``energy_j``, as far as they were measured. `travel` says where it ran among
-        others: `network`, `record`, `entered` and `replica` teach the flow of records (see `flow`), `active_cores`, the
-        cores busy on the machine meanwhile, its own among them, contention (see `contention`).
-
-        `killed` says that the run was killed for ``memory`` or ``time``: its time and measures are then lower bounds.
+        Parameters
+        ----------
+        predictor : float or up to four values
+        dimensions : int, optional
+            How many values the predictor has: must agree.
+        count : int, optional
+            Equal runs that this one stands for.
+        ok, running : bool, optional
+            Not `ok`: the run failed; `running`: it has not ended. Such runs are counted, and not learned.
+        machine : str, optional
+            Where it ran.
+        measures : mapping, optional
+            ``peak_bytes`` and ``energy_j``, as far as they were measured.
+        network, record, entered, replica : optional
+            Where it ran among others: teaches the flow of records (see `flow`).
+        active_cores : float, optional
+            The cores busy on the machine meanwhile, its own among them: teaches contention (see `contention`).
+        killed : str, optional
+            The run was killed for ``memory`` or ``time``: its time and measures are then lower bounds.
 
         Raises
         ------
-        InvalidValue
+        InvalidValue, UnknownKey
             Naming field, value and bound; nothing is learned then.
         TooLarge
             When the component is new and there is no room for it.
         """
-        components = self.components
-        kind = WITHOUT_PREDICTOR if predictor is None else ""
-        slot = components.slots.by_name.get(component + kind) if isinstance(component, str) else None
-        if slot is None:
-            component = checked_name("component", component)
-            slot = components.slots.by_name.get(component + kind)
-            if slot is None and components.slots.full:
-                raise TooLarge(
-                    "components",
-                    len(components) + 1,
-                    components.slots.components_max,
-                    "forget is no cure: raise components_max",
-                )
-        x: Any = 1.0 if predictor is None else predictor
-        further: Sequence[float] = ()
-        if dimensions is not None or hasattr(x, "__len__"):
-            x, *further = point_of(x, dimensions)
-        check_row(x, cores, elapsed_s, count, ok, running)
-        plain = ok and not (further or travel or running or killed) and machine is None and measures is None
-        if plain and slot is not None:
-            point = float(x), float(cores)
-            if batches.fold_one(components, slot, point, float(elapsed_s), int(count)):
-                return
-        batches.learn_columns(
-            components,
-            columns_of_row(
-                component,
-                None if predictor is None else (float(x), *further),
-                float(cores), float(elapsed_s), int(count), bool(ok), bool(running), machine, measures, killed, travel,
+        slots = self.components.slots
+        name, x, p, t, *more = row_of(component, predictor, cores, elapsed_s, optional)
+        further: dict[str, Any] = more[0] if more else {}
+        slot = slots.by_name.get(name if x is not None else name + WITHOUT_PREDICTOR)
+        if slot is None and slots.full:
+            raise TooLarge(
+                "components", len(slots) + 1, slots.components_max, "forget is no cure: raise components_max"
             )
-        )  # fmt: skip
+        if slot is not None and type(x) is not list and further.keys() <= {"count"}:
+            point = 1.0 if x is None else x, p
+            if batches.fold_one(self.components, slot, point, t, further.get("count", 1)):
+                return
+        batches.learn_columns(self.components, columns_of_row(name, x, p, t, further))
 
     def observe_columns(
         self,

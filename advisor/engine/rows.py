@@ -9,19 +9,7 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from advisor.domain import vectors
-from advisor.domain.names import checked_name
-from advisor.domain.observations import Bools, Columns, ComponentNames, Floats, Ints
-from advisor.domain.rows import KILLED, checked_killed, measures_of, travel_of
-
-# Fields that say where a row ran among others: (what stands for none, type) of their columns.
-TRAVEL: Mapping[str, tuple[Any, Any]] = {
-    "network": (vectors.NONE_NAMED, np.int64),
-    "record": (vectors.ABSENT_U64, np.uint64),
-    "entered": (False, np.bool_),
-    "replica": (vectors.ABSENT_U64, np.uint64),
-    "active_cores": (np.nan, np.float64),
-}
+from advisor.domain.observations import Bools, Columns, ComponentNames, Floats, Ints, columns_of
 
 # What is learned beside a component's times with a predictor goes through the same tables, under a name that nobody can send:
 # no name may hold a control character. Rows without predictor come under the first of these names, measures behind it.
@@ -105,38 +93,11 @@ def first_rows(known: Ints, batches: Sequence[Rows]) -> list[tuple[int, int]]:
 
 
 def columns_of_row(
-    component: str, point: tuple[float, ...] | None, cores: float, elapsed_s: float, count: int, ok: bool, running: bool,
-    machine: Any, measures: Any, killed: str | None, travel: Mapping[str, Any],
-) -> Columns:  # fmt: skip
-    """Return one checked row as columns: one that names more than a predictor, cores and a time, or a component that is new.
-
-    `point` None: it has no predictor.
-
-    Raises InvalidValue.
-    """
-    absent = point is None
-    point = (1.0,) if point is None else point
-    machine = None if machine is None else checked_name("machine", machine)
-    measured = {} if measures is None else measures_of(measures)
-    found: dict[str, Any] = {}
-    for name, value in travel_of(travel).items():
-        if name == "network":
-            found["networks"], value = (value,), 0  # noqa: PLW2901 - the column numbers the names beside it
-        found[name] = np.array([value], TRAVEL[name][1])
-    return Columns(
-        ComponentNames([component]),
-        np.zeros(1, np.int64),
-        np.array([point[0]]),
-        np.array([cores]),
-        np.array([elapsed_s]),
-        count=None if count == 1 else np.array([count], np.int64),
-        ok=None if ok else np.zeros(1, np.bool_),
-        running=np.ones(1, np.bool_) if running else None,
-        killed=None if killed is None else np.array([1 + KILLED.index(checked_killed(killed))], np.int64),
-        further=vectors.further_of({0: point[1:]}, 1) if len(point) > 1 else None,
-        machine=None if machine is None else np.zeros(1, np.int64),
-        machines=() if machine is None else (machine,),
-        measures=vectors.measured({name: np.array([value]) for name, value in measured.items()}),
-        absent=np.ones(1, np.bool_) if absent else None,
-        **found,
-    )
+    component: str, predictor: Any, cores: float, elapsed_s: float, optional: Mapping[str, Any]
+) -> Columns:
+    """Return one row as columns: a row of `advisor.domain.rows.row_of`, which has checked it."""
+    given = {name: [value] for name, value in optional.items()}
+    if "measures" in optional:
+        given["measures"] = {name: [value] for name, value in optional["measures"].items()}  # type: ignore[assignment]
+    points = None if predictor is None else [predictor]
+    return columns_of(ComponentNames([component]), [0], points, [cores], [elapsed_s], **given)

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from advisor.domain import limits
 from advisor.domain.answers import Receipt, Refusals
-from advisor.domain.observations import UNRESOLVED, Columns, ComponentNames, bad_rows, refusals_of
+from advisor.domain.observations import UNRESOLVED, Columns, bad_rows, refusals_of
 from advisor.domain.vectors import Bools, Floats, Ints
 from advisor.engine.components import Components
 from advisor.engine.learners import ABSENT, machine_number
@@ -117,17 +117,11 @@ class PlainRows:
         parts = self._parts
         index, x, p, t = parts[0] if len(parts) == 1 else map(np.concatenate, zip(*parts, strict=True))
         self._parts, self.count = [], 0
-        names, slots = self._names, self.components.slots
-        if len(names.names) < len(slots.names):
-            names.names += slots.names[len(names.names) :]
-            names.valid = np.ones(len(slots.names), np.bool_)
-            names.owner, names.slots = slots.generation, np.arange(len(slots.names))
-        return Columns(names, index, x, p, t)
+        return Columns(self.components.slots.as_numbered_names(), index, x, p, t)
 
     def _find_components_anew(self) -> None:
         """Forget what components are: one may have got another number of predictors, or another one's slot."""
         self._slots: dict[str, int] = {}  # of components found to have one predictor
-        self._names = ComponentNames()  # numbered by their slots
         self._renames = self.components.slots.renames
 
 

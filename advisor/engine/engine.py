@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence, Sized
-from typing import Any, cast
+from typing import Any
 
 from advisor.domain import limits
 from advisor.engine import advisor as whole
@@ -19,7 +19,7 @@ from advisor.engine.batches import PLAIN_ROWS_MAX, PlainRows, fold_plain_rows
 from advisor.engine.effects import KINDS, Answer
 from advisor.engine.exactly_once import Producer, ProducerLedger
 from advisor.engine.frames import Block
-from advisor.engine.journal import Entry, Journal, Limits, decode
+from advisor.engine.journal import Entry, Journal, Limits, LoggedRows, decode
 from advisor.engine.learners import MODEL_MEMORY_BYTES
 from advisor.engine.profiles import Profiles
 from advisor.engine.state import State
@@ -292,7 +292,8 @@ class Engine(State):
             self.allow(entry.limits)
             try:  # it was applied before: nothing is refused that was not then
                 for logged in entry.events:
-                    self._happen(None, cast("e.Event", logged))
+                    event = logged.as_event(components.slots) if isinstance(logged, LoggedRows) else logged
+                    self._happen(None, event)
                 for patch in entry.patches:
                     after = patch.applied(profiles.pop(patch.key, b""))
                     profiles |= {} if after is None else {patch.key: after}

@@ -3,7 +3,8 @@
 A fold is a strict left fold, so an image and then the events in their order give the same state, to the bit. Profiles, whose
 open parts no log holds, are in it as patches of their records. What else changes a state needs an image.
 
-One entry a commit, as MessagePack; an array is an extension of it. An entry names its components itself.
+One entry a commit, as MessagePack; an array is an extension of it. Rows name new components, and known ones by their slots: a
+replay gives these in the same order.
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ from advisor.engine import events as e
 from advisor.engine.exactly_once import Producer
 from advisor.engine.frames import Block
 from advisor.engine.patches import Patch
+from advisor.engine.slots import Slots
 from advisor.engine.state import State
 from advisor.errors import StateDamaged
 
@@ -35,33 +37,37 @@ NARROW_ROWS: Final = 64  # arrays of fewer are written as they are: to look at t
 class LoggedRows(msgspec.Struct, frozen=True, tag=True):
     """Rows as the log has them."""
 
-    names: list[str]
+    names: list[str]  # that rows count in; none where they count in slots
     illegal: list[int]  # the numbers of those that are no names
     columns: dict[str, Any]  # further fields of `Columns` that have a value
     misread: dict[str, Any]  # see `Misread`
     travels: bool
 
     @classmethod
-    def from_event(cls, event: Columns | e.Travels) -> LoggedRows:
-        """Return rows with the names that they have."""
-        rows = event.rows if isinstance(event, e.Travels) else event
-        rows = rows if len(rows.components) <= len(rows) else rows.with_own_names()
+    def from_event(cls, event: Columns | e.Travels, slots: Slots, known: int) -> LoggedRows:
+        """Return rows that name their components by slots, if these are all among the first `known`, else by their names."""
+        travels, rows = isinstance(event, e.Travels), event.rows if isinstance(event, e.Travels) else event
+        numbers = np.zeros(0) if travels else rows.components.slots_of(slots.generation)[rows.index]
+        by_slot = len(numbers) > 0 and 0 <= numbers.min() <= numbers.max() < known
+        if not by_slot and len(rows.components) > len(rows):
+            rows = rows.with_own_names()
         found = {name: value for name in FIELDS if (value := getattr(rows, name)) is not None}
         names, misread = found.pop("components"), found.pop("misread", None)
         columns = {name: value for name, value in found.items() if len(value)}
+        if by_slot:
+            columns["index"], names = numbers, ComponentNames()
         illegal: list[int] = np.flatnonzero(~names.valid).tolist()
-        return cls(
-            names.names, illegal, columns, {} if misread is None else misread.codes, isinstance(event, e.Travels)
-        )
+        return cls(names.names, illegal, columns, {} if misread is None else misread.codes, travels)
 
-    def as_event(self) -> Columns | e.Travels:
+    def as_event(self, slots: Slots) -> Columns | e.Travels:
         """Return the rows again; raises LookupError, TypeError, ValueError."""
         valid = np.ones(len(self.names), np.bool_)
         valid[self.illegal] = False
         misread = Misread(self.misread, {}) if self.misread else None
-        rows = Columns(ComponentNames.of(self.names, valid), misread=misread, **self.columns)
-        if not 0 <= rows.index.min() <= rows.index.max() < len(self.names):
-            raise IndexError(f"rows of component {rows.index.max()}, of {len(self.names)}")
+        names = ComponentNames.of(self.names, valid) if self.names else slots.as_numbered_names()
+        rows = Columns(names, misread=misread, **self.columns)
+        if not 0 <= rows.index.min() <= rows.index.max() < len(names):
+            raise IndexError(f"rows of component {rows.index.max()}, of {len(names)}")
         return e.Travels(rows) if self.travels else rows
 
 
@@ -82,7 +88,7 @@ class Entry(msgspec.Struct, array_like=True, frozen=True):
     """What one commit adds to the log."""
 
     limits: Limits
-    events: tuple[LoggedEvent, ...] = ()  # rows are events until they are written, and when they are read
+    events: tuple[LoggedEvent, ...] = ()
     producers: dict[Producer, int] = {}  # the numbers applied, of producers whose number changed
     producers_gone: tuple[Producer, ...] = ()
     counts: dict[str, int] = {}  # what the totals count beside the events
@@ -95,18 +101,13 @@ class Entry(msgspec.Struct, array_like=True, frozen=True):
 
     def encode(self) -> bytes:
         """Return the entry's bytes; none where it is empty. Cost O(rows)."""
-        if self.empty:
-            return b""
-        logged = (LoggedRows.from_event(each) if isinstance(each, ROWS) else each for each in self.events)
-        return _ENCODER.encode(msgspec.structs.replace(self, events=tuple(logged)))
+        return b"" if self.empty else _ENCODER.encode(self)
 
 
 def decode(data: bytes) -> Entry:
     """Return an entry; raises StateDamaged when it is none."""
     try:
-        found = _DECODER.decode(data)
-        events = (each.as_event() if isinstance(each, LoggedRows) else each for each in found.events)
-        return msgspec.structs.replace(found, events=tuple(events))
+        return _DECODER.decode(data)
     except (LookupError, TypeError, ValueError, AttributeError, RecursionError, msgspec.MsgspecError) as error:
         raise StateDamaged(f"an entry of the log does not read: {error!r}", hint="restore a backup") from error
 
@@ -163,16 +164,21 @@ class Journal:
 
     def _empty(self) -> None:
         """Begin anew: all that was noted is written."""
-        self._events: list[e.Event] = []
+        self._events: list[LoggedEvent] = []
         self._counts: Counter[str] = Counter()
         self._patches: list[Patch] = []
+        self._known = len(self._state.advisor.components.slots)  # those that a replay has before the next event
         if self.kept:
             self._state.ledger.unlogged = {}
 
     def note_event(self, event: e.Event) -> None:
-        """Note an event that was folded. Cost O(1)."""
-        if self.kept and (len(event) if isinstance(event, (*ROWS, e.Ended)) else True):
-            self._events.append(event)
+        """Note an event that was folded. Cost O(rows)."""
+        if not self.kept or (isinstance(event, (*ROWS, e.Ended)) and not len(event)):
+            return
+        slots = self._state.advisor.components.slots
+        rows = LoggedRows.from_event(event, slots, self._known) if isinstance(event, ROWS) else event
+        self._events.append(cast("LoggedEvent", rows))
+        self._known = len(slots)
 
     def note_count(self, name: str, n: int) -> None:
         """Note what the totals count and no event tells."""
@@ -195,13 +201,13 @@ class Journal:
             return Entry(limits)
         numbers = {key: applied[key] for key in unlogged if key in applied}
         gone = tuple(key for key in unlogged if key not in applied)
-        entry = Entry(limits, cast("Any", tuple(self._events)), numbers, gone, self._counts, tuple(self._patches))
+        entry = Entry(limits, tuple(self._events), numbers, gone, self._counts, tuple(self._patches))
         self._empty()
         return entry
 
     def put_back(self, entry: Entry) -> None:
         """Count an entry as not written: its commit failed, and the next one holds what it held."""
-        self._events[:0], self._patches[:0] = cast("Any", entry.events), entry.patches
+        self._events[:0], self._patches[:0] = entry.events, entry.patches
         self._counts.update(entry.counts)
         self._state.ledger.unlogged = dict.fromkeys([*entry.producers, *entry.producers_gone]) | (
             self._state.ledger.unlogged or {}

@@ -38,6 +38,7 @@ class Slots:
         self.free: list[int] = []  # slots whose components were dropped, a heap: the least serves the next new name
         self.renames = 0  # how often a slot got another name
         self.renamed: dict[int, None] = {}  # slots that did, since `Siblings` took note
+        self._numbered = ComponentNames()
         self.generation = object()  # a list of names resolved before another one began is resolved anew
 
     def __len__(self) -> int:
@@ -143,6 +144,14 @@ class Slots:
             ]
             slots = cache[index]
         return slots
+
+    def as_numbered_names(self) -> ComponentNames:
+        """Return the names of all slots, numbered by them. Cost O(1), O(slots) when there are more."""
+        found = self._numbered
+        if found.owner is not self.generation or len(found.slots) < len(self.names):
+            found = self._numbered = ComponentNames.of(self.names, np.ones(len(self.names), np.bool_))
+            found.owner, found.slots = self.generation, np.arange(len(self.names))
+        return found
 
     # -- giving and taking ------------------------------------------------------------------------------------------------
 

@@ -6,7 +6,8 @@ Each round is a new set of clients: one that sends mixed events of all verbs (ro
 forgets), one that plans, watches and asks, one whose every question fails, one that is cut off in a message, and a reader
 of metrics and of the page. Names repeat, so that what is learned has its final size after the first rounds. Told is the median
 of what the service holds in each tenth of the time; the last three tenths are compared with the three before them. With
-`--engine ray` the service is the router of two shards.
+`--engine ray` the service is the router of two shards, whose memory is shown beside its own. At the end the service has to
+have counted as many rows as it has acknowledged.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ import socket
 import statistics
 import tempfile
 import time
+from collections import Counter
 from pathlib import Path
 from typing import Any
 from urllib.request import urlopen
@@ -31,6 +33,7 @@ EVENTS = 60  # of a round
 SEEDS = 8  # rounds repeat
 GROWTH_MIB_MAX = 8.0  # between the last three tenths and those before: allocators keep some
 TENTHS = 10
+ROWS = ("observe_rows", "observe_columns")
 QUESTIONS: tuple[tuple[str, dict[str, Any]], ...] = (
     ("predict", {"component": "c1", "predictor": 3.0, "cores": [1, 2, 4]}),
     ("choose_cores", {"component": "c2", "cores_max": 8}),
@@ -47,19 +50,29 @@ WRONG: tuple[tuple[str, dict[str, Any]], ...] = (
 )  # fmt: skip
 
 
-def held(pid: int) -> tuple[float, int, int]:
-    """Return what a process holds: MiB of memory, descriptors, threads."""
+def memory(pid: int) -> float:
+    """Return the memory of a process, MiB."""
+    return int(Path(f"/proc/{pid}/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE") / 2**20
+
+
+def held(pid: int, shards: list[int]) -> tuple[float, int, int, float]:
+    """Return what a process holds: MiB of memory, descriptors, threads; and the MiB of its shards."""
     proc = Path(f"/proc/{pid}")
-    pages = int((proc / "statm").read_text().split()[1])
-    return (
-        pages * os.sysconf("SC_PAGE_SIZE") / 2**20,
-        len(list((proc / "fd").iterdir())),
-        len(list((proc / "task").iterdir())),
-    )
+    open_ones, threads = (len(list((proc / each).iterdir())) for each in ("fd", "task"))
+    return memory(pid), open_ones, threads, sum(map(memory, shards))
 
 
-def events(path: Path, number: int) -> int:
-    """Send a round's events, pipelined; return how many were acknowledged."""
+def shards_of(pid: int) -> list[int]:
+    """Return the processes below this one that serve shards."""
+    children = [
+        int(child) for task in Path(f"/proc/{pid}/task").iterdir() for child in (task / "children").read_text().split()
+    ]
+    serving = [child for child in children if Path(f"/proc/{child}/cmdline").read_bytes().startswith(b"ray::Process")]
+    return serving + [shard for child in children for shard in shards_of(child)]
+
+
+def events(path: Path, number: int, counted: Counter[str]) -> int:
+    """Send a round's events, pipelined; count their rows, return how many events were acknowledged."""
     stream, wire = Stream(number % SEEDS), Wire(path)
     with wire.socket:
         own = f"round-{number % SEEDS}-{random.Random(number).randrange(4)}"  # fewer than there may be
@@ -69,7 +82,11 @@ def events(path: Path, number: int) -> int:
             if verb == "task_events":
                 params["producer"] = own
             wire.socket.sendall(msgpack.packb([0, at, verb, [params]]))
-        return sum(wire.message()[2] is None for _ in range(EVENTS))
+        answers = [wire.message() for _ in range(EVENTS)]
+    for _, at, error, found in answers:
+        if error is None and stream.event(at + 1)[0] in ROWS:
+            counted.update(rows_accepted=found["accepted"], rows_refused=found["refused"]["count"])
+    return sum(error is None for _, _, error, _ in answers)
 
 
 def asked(path: Path, questions: tuple[tuple[str, dict[str, Any]], ...]) -> int:
@@ -108,29 +125,36 @@ def main() -> None:
         tempfile.TemporaryDirectory() as place,
         service(Path(place), state=True, http=f"127.0.0.1:{port}", engine=given.engine) as (path, pid),
     ):
-        samples: list[tuple[float, int, int]] = []
+        samples: list[tuple[float, int, int, float]] = []
         rounds = answers = 0
+        counted, shards = Counter[str](), shards_of(pid)
         ends = time.monotonic() + given.seconds
         while time.monotonic() < ends and not 0 < given.rounds <= rounds:
-            answers += events(path, rounds) + asked(path, QUESTIONS) + asked(path, WRONG)
+            answers += events(path, rounds, counted) + asked(path, QUESTIONS) + asked(path, WRONG)
             cut_off(path)
             for page in ("metrics", "healthz", ""):
                 with contextlib.closing(urlopen(f"http://127.0.0.1:{port}/{page}")) as read:
                     read.read()
             rounds += 1
-            samples.append(held(pid))
+            samples.append(held(pid, shards))
         with contextlib.closing(urlopen(f"http://127.0.0.1:{port}/metrics")) as read:
             defects = [line for line in read.read().decode().splitlines() if 'code="defect"' in line]
+        totals = Wire(path).call("status")["totals"]
         parts = [samples[len(samples) * at // TENTHS : len(samples) * (at + 1) // TENTHS] for at in range(TENTHS)]
         medians = [tuple(statistics.median(column) for column in zip(*part, strict=True)) for part in parts if part]
     print(f"{rounds} rounds, {answers} answers, defects: {defects or 'none'}, load average {os.getloadavg()[0]:.1f}")
-    for name, column in zip(("memory, MiB", "descriptors", "threads"), zip(*medians, strict=True), strict=True):
+    exact = all(totals[each] == counted[each] for each in counted)
+    print(f"rows acknowledged: {dict(counted)}: {'all counted once' if exact else f'NOT EXACT: {totals}'}")
+    for name, column in zip(
+        ("memory, MiB", "descriptors", "threads", "shards, MiB"), zip(*medians, strict=True), strict=True
+    ):
         print(f"  {name:<12}", "  ".join(f"{value:7.1f}" for value in column))
     before, last = ([statistics.mean(c) for c in zip(*medians[at : at + 3], strict=True)] for at in (4, 7))
     grown = last[0] - before[0]
-    flat = grown <= GROWTH_MIB_MAX and last[1] <= before[1] + 1 and last[2] <= before[2] + 1
+    print(f"shards grew by {last[3] - before[3]:.1f} MiB")
+    flat = max(grown, last[3] - before[3]) <= GROWTH_MIB_MAX and last[1] <= before[1] + 1 and last[2] <= before[2] + 1
     print(f"memory grew by {grown:.1f} MiB ({GROWTH_MIB_MAX:g} allowed): {'flat' if flat else 'NOT FLAT'}")
-    raise SystemExit(not flat or bool(defects))
+    raise SystemExit(not (flat and exact) or bool(defects))
 
 
 if __name__ == "__main__":

@@ -29,26 +29,23 @@ Scope = Literal["open", "read", "write", "teach", "admin"]
 Declared = TypeVar("Declared", bound="Params")
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Params:
     """The parameters of a verb, in their typed form. Its fields are the wire's, but for those of `OWN`."""
 
     verb: ClassVar[Verb]
 
     def given(self, **instead: Any) -> dict[str, Any]:
-        """Return the wire's keys with their values, or with others `instead`, but for what is the service's own."""
-        return {
-            key: instead[key] if key in instead else getattr(self, key)
-            for key in self.verb.keys
-            if key not in OF_SERVICE
-        }
+        """Return the keys that came, with their values or others `instead`, but for what is the service's own."""
+        keys = self.verb.keys
+        return {key: value for key, value in {**vars(self), **instead}.items() if key in keys and key not in OF_SERVICE}
 
     def wire(self) -> Self:
         """Return what a caller asked in the form whose keys are sent."""
         return self
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Question(Params):
     """A verb that a client asks, and waits for at most `timeout_s`, else the client's own."""
 
@@ -87,7 +84,7 @@ def verb(
     """Make a frozen dataclass of a declaration, and a line of the table of verbs of it."""
 
     def declare(into: type[Declared]) -> type[Declared]:
-        made = dataclass(frozen=True, slots=True)(into)
+        made = dataclass(frozen=True)(into)  # without slots, a default that did not come is that of the class
         said: dict[str, Any] = {}
         for each in reversed(made.__mro__):
             said |= inspect.get_annotations(each)

@@ -22,6 +22,7 @@ PAYLOAD_MAP_ITEMS_MAX = 64  # a map that carries columns has a key a column; a l
 PAYLOAD_DEPTH_MAX = 2  # columns lie in the map of parameters, or in a map in it
 
 HEAD_BYTES = 64  # of a faulty message: enough to find its msgid
+WHOLE_BYTES_MAX = 2**9  # of a read that may be one message: nested headers in it claim 0.7 MB, and nothing stays
 
 _BINS = frozenset((0xC4, 0xC5, 0xC6))
 _FIXMAP, _MAP16, _FIXARRAY = 0x80, 0xDE, 0x90
@@ -66,6 +67,14 @@ def new_unpacker() -> Unpacker:
     )
 
 
+def one_message(data: bytes | bytearray | memoryview) -> list[Any]:
+    """Return the message that bytes are; none where they are less, more, or at fault. No length in it is above theirs."""
+    try:
+        return [cast("Any", msgpack).unpackb(data, max_ext_len=0)]
+    except _DECODE_ERRORS:
+        return []
+
+
 def pack(value: Any) -> bytes:
     """Return the bytes of a message."""
     return cast("bytes", msgpack.packb(value))
@@ -100,6 +109,8 @@ class Framing:
 
     def read_messages(self, data: bytes | bytearray | memoryview) -> tuple[list[Any], AdvisorError | None, bytes]:
         """Return the messages that `data` completes; a fault, or None; the first bytes of the faulty message."""
+        if not self._pending and len(data) <= WHOLE_BYTES_MAX and (whole := one_message(data)):
+            return whole, None, b""
         if len(data) > SLICE_BYTES:
             several: list[Any] = []
             for start in range(0, len(data), SLICE_BYTES):
@@ -137,8 +148,7 @@ class Framing:
         if fault is None and self.pending_bytes > limits.MESSAGE_BYTES_MAX:
             fault = TooLarge("bytes of a message", self.pending_bytes, limits.MESSAGE_BYTES_MAX, "cut the batch")
         if fault is not None:
-            head = b"".join(self._pending)[:HEAD_BYTES]
-            self._pending.clear()
+            head, self._pending = b"".join(self._pending)[:HEAD_BYTES], []
         return messages, fault, head
 
     def _decode(self, stream: bytes, ends: Sequence[int]) -> tuple[list[Any], AdvisorError | None, bytes]:

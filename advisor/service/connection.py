@@ -317,7 +317,7 @@ class Connection(asyncio.BufferedProtocol):
             while backlog and answered_bytes <= OUT_BYTES_HIGH and last - began <= SLICE_S and not self._stuck():
                 if not turn and (_brings_rows(backlog[0]) or not hub.turns.may_ask):
                     break
-                message = backlog[0]
+                message: Any = backlog[0]
                 if type(message) is RpcRequest and message.method == PLAIN_METHOD:
                     unanswered = limits.UNANSWERED_MAX - self._unanswered
                     taken, answered = hub.learning.learn_plain_batches(self, backlog, unanswered)
@@ -332,7 +332,7 @@ class Connection(asyncio.BufferedProtocol):
                 if type(message) is Violation:
                     self._violation(message, answers)
                     return
-                answer, last = self._handle(cast("RpcRequest | Singles", message), last)
+                answer, last = self._handle(message, last)
                 answers.append(answer)
                 answered_bytes += len(answer)
         except Exception as defect:
@@ -345,7 +345,7 @@ class Connection(asyncio.BufferedProtocol):
             hub.turns.worked(0.0 if turn else last - began)
         self._go_on()
 
-    def _handle(self, request: RpcRequest | Singles, last: float) -> tuple[bytes, float]:
+    def _handle(self, request: Any, last: float) -> tuple[bytes, float]:
         """Return the answer, empty where it comes later or not at all, and the time after it; `last` was that before it."""
         hub = self._hub
         if type(request) is Singles:
@@ -355,7 +355,6 @@ class Connection(asyncio.BufferedProtocol):
             now = time.perf_counter()
             hub.measures.count_requests("observe", now - last)
             return b"", now
-        request = cast("RpcRequest", request)
         jobs = self.heavy_jobs
         answer = hub.handle(self, request)
         if answer is None:

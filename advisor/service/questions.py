@@ -45,12 +45,9 @@ def answers(question: Answer) -> Answer:
 @answers
 def predict(engine: Engine, params: m.Predict) -> Prediction:
     """Raises as `Advisor.predict`."""
-    advisor = engine.advisor
-    return advisor.predict(
-        params.component, predictor=_inputs(advisor, params), cores=params.cores, level=params.level,
-        model=params.model, machine=params.machine, measure=params.measure, active_cores=params.active_cores,
-        prior=params.prior, evidence=params.evidence,
-    )  # fmt: skip
+    several = isinstance(params.predictor, list)
+    instead = {"predictor": _inputs(engine.advisor, params)} if several else {}
+    return engine.advisor.predict(**params.given(**instead))
 
 
 @answers
@@ -78,7 +75,9 @@ def export(engine: Engine, params: m.Export) -> dict[str, Any]:
 @answers
 def profile(engine: Engine, params: m.ProfileAsked) -> dict[str, Any]:
     """Raises as `Profiles.answer`."""
-    return engine.profiles.answer(**params.given())
+    return engine.profiles.answer(
+        params.producer, params.incarnation, nodes=params.nodes, diagnosis=params.diagnosis, ended=params.ended
+    )  # fmt: skip
 
 
 def allocation_asked(advisor: Advisor, params: m.Allocate) -> tuple[Spec, dict[str, Any]]:
@@ -154,9 +153,7 @@ async def status_in_slices(advisor: Advisor, params: m.StatusAsked) -> dict[str,
 
 def _inputs(advisor: Advisor, params: m.Predict) -> Any:
     """Return the predictors asked for; the base tier knows points of several values by their products."""
-    if not isinstance(params.predictor, list):
-        return params.predictor
-    points: list[Any] = params.predictor
+    points = cast("list[Any]", params.predictor)
     widths = {len(cast("list[Any]", point)) for point in points if isinstance(point, list)}
     if isinstance(params.component, list) or not widths:
         return points

@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-import json
-import os
-import zlib
 from collections import Counter
-from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from msgspec import Struct, msgpack
+from msgspec.structs import replace
+
 from advisor.domain.buckets import BUCKETS, bucket_of
+from advisor.engine.frames import framed, read_frames
 from advisor.errors import StateDamaged, StorageFailed
-from advisor.storage.log import sync_directory
+from advisor.storage.log import replace_file
 
 NAME = "layout"
 BUCKETS_A_MOVE = 64  # that rows wait for together: some 1,500 of 100,000 components, 10 MB
@@ -28,14 +29,13 @@ class Move:
     buckets: frozenset[int]
 
 
-@dataclass(frozen=True, slots=True)
-class Layout:
+class Layout(Struct, frozen=True):
     """Buckets by shard."""
 
     version: int  # grows with each change; 0: not every shard has a state yet
     shards: int  # there are shards 0 to `shards` - 1
     owner: tuple[int, ...]  # the shard of each bucket
-    removed: Mapping[str, int] = field(default_factory=dict[str, int])  # counters of shards that were removed
+    removed: dict[str, int] = {}  # counters of shards that were removed
 
     @classmethod
     def even(cls, shards: int) -> Layout:
@@ -62,15 +62,8 @@ class Layout:
 
     def save(self, folder: Path) -> None:
         """Write it, whole or not at all. Raises StorageFailed."""
-        text = json.dumps(asdict(self)).encode()
-        new = folder / f"{NAME}.new"
         try:
-            with new.open("wb") as file:
-                file.write(b"%08x%b" % (zlib.crc32(text), text))
-                file.flush()
-                os.fsync(file.fileno())
-            new.replace(folder / NAME)
-            sync_directory(folder / NAME)
+            replace_file(folder / NAME, framed(NAME, msgpack.encode(self)))
         except OSError as error:
             raise StorageFailed(f"the layout cannot be written: {error}", field="state", value=str(folder)) from error
 
@@ -82,15 +75,10 @@ class Layout:
             if any(folder.glob("shard-*")):
                 raise StateDamaged(f"{path} is missing, and shards are there", hint="restore the whole folder")
             return None
-        data = path.read_bytes()
-        try:
-            given = json.loads(data[8:])
-            found = cls(**given | {"owner": tuple(given["owner"])})
-            if int(data[:8], 16) == zlib.crc32(data[8:]):
-                return found
-        except (ValueError, TypeError, KeyError):
-            pass
-        raise StateDamaged(f"{path} does not read", hint="restore the whole folder")
+        frame = next(read_frames(path.read_bytes()), None)
+        if frame is None or frame.data is None:
+            raise StateDamaged(f"{path} does not read", hint="restore the whole folder")
+        return msgpack.decode(frame.data, type=cls)
 
 
 def moves(owner: Sequence[int], shards: int) -> list[Move]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import time
 from collections import Counter, deque
-from collections.abc import Callable
 from functools import partial
 from typing import Any
 
@@ -15,20 +14,19 @@ from advisor.cluster.replicas import ComponentReplicas
 from advisor.cluster.shard_set import ShardSet
 from advisor.domain.buckets import bucket_of
 from advisor.domain.observations import Columns
-from advisor.engine.effects import KINDS, NOTHING
+from advisor.engine.effects import KINDS
 from advisor.engine.events import Event, NetworkDefined, ProgramForgotten, RunObserved
 from advisor.engine.exactly_once import Producer
 from advisor.engine.flows import name_of
 from advisor.errors import AdvisorError, Unavailable, Unsupported, from_dict
 from advisor.protocol import verbs as m
-from advisor.protocol.columns import columns_of_bins
 from advisor.protocol.rows import NameBook, columns_of_rows
 from advisor.service import questions
-from advisor.service.background import LATER, Handler
+from advisor.service.background import Handler
 from advisor.service.committer import Durability
 from advisor.service.connection import Connection
 from advisor.service.hub import Hub
-from advisor.service.learning import EVENTS, ChangeAdmission
+from advisor.service.learning import Change, ChangeAdmission, changes
 from advisor.service.worker import network_of
 
 WAITING_ROWS_MAX = 2_000_000  # that are not acknowledged, at some 60 bytes: beyond, who sends waits
@@ -59,14 +57,8 @@ class RoutedLearning:
             "observe": lambda c, params, msgid: self._send(
                 c, msgid, None, None, columns_of_rows([params.row], self._book)
             ),
-            "observe_rows": lambda c, params, msgid: self._route_batch(
-                c, params, msgid, lambda: columns_of_rows(params, self._book)
-            ),
-            "observe_columns": lambda c, params, msgid: self._route_batch(
-                c, params, msgid, lambda: columns_of_bins(params, c.names)
-            ),
             "define_network": self._define_network,
-            **{verb: partial(self._apply, read=read, again=again) for verb, (read, again) in EVENTS.items()},
+            **{verb: partial(self._apply, change) for verb, change in changes(self._book).items()},
         }
 
     # -- rows -------------------------------------------------------------------------------------------------------------
@@ -81,23 +73,6 @@ class RoutedLearning:
             self._hub.measures.errors["unauthorized"] += len(rows)
             return
         self._send(connection, None, None, None, columns_of_rows(rows, self._book))
-
-    def _route_batch(
-        self, connection: Connection, params: m.ObserveRows | m.ObserveColumns, msgid: int | None,
-        read: Callable[[], Columns],
-    ) -> dict[str, Any] | None:  # fmt: skip
-        sequence = params.sequence
-        key = None if params.producer is None or sequence is None else (params.producer, params.incarnation)
-        if key is None or sequence is None:
-            self.admission.refuse_while_storage_fails()
-        elif self.admission.replays(connection, key, sequence) and sequence <= self._committer.sequence(key):
-            self.counted["batches_replayed"] += 1
-            return {**NOTHING, "sequence": sequence, "replayed": True}
-        columns = read()
-        if key is not None and sequence is not None and sequence > self._engine.applied(*key):
-            self._engine.ledger.replays(key, sequence)  # raises where one before it is missing
-            self._engine.ledger.set_record(key, sequence)
-        return self._send(connection, msgid, key, sequence, columns)  # what came again is completed where it is missing
 
     def _send(
         self, connection: Connection, msgid: int | None, key: Producer | None, sequence: int | None, columns: Columns
@@ -130,30 +105,40 @@ class RoutedLearning:
 
     # -- runs, and what is changed by hand --------------------------------------------------------------------------------
 
-    def _apply(
-        self, connection: Connection, params: Any, msgid: int | None, read: Callable[[Any], Event], again: Event | None
-    ) -> dict[str, Any] | None:
-        sequence: int | None = params.sequence
-        key = None if sequence is None else (params.producer, params.incarnation)
+    def _apply(self, change: Change, connection: Connection, params: m.NumberedVerb, msgid: int | None) -> Any:
+        """Send a change to its shards: exactly once where it is numbered, else at most once."""
+        (read, again), numbered = change, self.admission.number_of(params)
         if getattr(params, "profile", None) is not None:
             refuse_profiles()
-        if key is None or sequence is None:
-            self.admission.refuse_while_storage_fails()
-        elif self.admission.replays(connection, key, sequence) and sequence <= self._committer.sequence(key):
+        if numbered is None:
+            return self._route(connection, msgid, None, None, read(connection, params))
+        key, sequence = numbered
+        known = self.admission.replays(connection, key, sequence)
+        if known and sequence <= self._committer.sequence(key):
             self.counted["batches_replayed"] += 1
-            event = read(params) if again is None else again
+            event = read(connection, params) if again is None else again
             return {**KINDS[type(event)].answer_again(event), "sequence": sequence, "replayed": True}
-        event = read(params)
-        if key is not None and sequence is not None:
+        event = read(connection, params)
+        if not known:
             self._engine.ledger.replays(key, sequence)  # raises where one before it is missing
-            if key in self._applying or sequence <= self._engine.applied(*key):
-                raise Unavailable(
-                    "an event of this producer is on its way to its shard", field="producer", value=key[0]
-                )
+        if isinstance(event, Columns):  # what came again is completed where it is missing
+            if not known:
+                self._engine.ledger.set_record(key, sequence)
+        elif known or key in self._applying:
+            raise Unavailable("an event of this producer is on its way to its shard", field="producer", value=key[0])
+        else:
             self._applying.add(key)
+        return self._route(connection, msgid, key, sequence, event)
+
+    def _route(
+        self, connection: Connection, msgid: int | None, key: Producer | None, sequence: int | None, event: Event
+    ) -> None:
+        """Send rows to their shards, another event to the one that it is about; the answer comes later."""
+        if isinstance(event, Columns):
+            self._send(connection, msgid, key, sequence, event)
+            return
         connection.pause_reading()
         self._hub.background.spawn(self._applied, connection, msgid, key, sequence, event)
-        return LATER
 
     async def _applied(
         self, connection: Connection, msgid: int | None, key: Producer | None, sequence: int | None, event: Any

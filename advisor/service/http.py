@@ -32,7 +32,6 @@ from advisor.service.advice import AdviceFace
 from advisor.service.hub import Hub
 from advisor.service.metrics import HubCollector
 from advisor.service.page import LivePage
-from advisor.service.turns import WorkTurns
 
 CONNECTIONS_MAX = 64  # at a time: a Prometheus or two, probes, a few people; who waits longest gives way to a newcomer
 KEEP_ALIVE_S = 75  # above Prometheus' usual scrape interval, so that it keeps its connection
@@ -43,37 +42,55 @@ METRICS_AGE_S = 0.5  # a rendering is sent again for so long: many readers that 
 CLOSE_S = 2  # for requests that run when the service stops
 
 
-class TokenCheck:
-    """Asks for a token, for all but `/healthz`; a browser asks its user, and sends it as a password."""
+class Guard:
+    """Answers a request in a turn of its peer, if its Host is ours and it shows a token where one is needed.
+
+    However many connections a peer has, others go between. A web page must not reach a local service by DNS tricks. A browser
+    asks its user for the token, and sends it as a password; `/healthz` needs none.
+    """
 
     def __init__(self, app: ASGIApp, hub: Hub) -> None:
-        self._app = app
-        self._hub = hub
+        self._app, self._hub = app, hub
+        self._hosts = {"localhost", *hub.config.http_hosts}
+        self._asks_token = hub.config.http_guarded and hub.access.asks_token
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Check, then pass on."""
-        if scope["type"] == "http" and scope["path"] != "/healthz":
-            token = _token(dict(scope["headers"]).get(b"authorization", b""))
-            shown = ("token", digest(token)) if token else None
-            grant = self._hub.access.grant(shown)
-            guessed = grant is None and bool(token)
-            if guessed:
-                scope["state"]["connection"].gives_way()
-                await self._hub.guessed(scope["client"])
-            if grant is None:
-                refusal = PlainTextResponse("a token is needed\n", 401)
-                if guessed:
-                    refusal.headers["connection"] = "close"
-                refusal.headers["www-authenticate"] = (
-                    'Basic realm="Advisor: the token as password"' if _of_page(scope) else "Bearer"
-                )
+        if scope["type"] == "http":
+            await self._hub.turns.await_turn(("http", (scope["client"] or ("",))[0]))
+            headers = dict(scope["headers"])
+            refusal: Response | None = None
+            if not self._ours(headers.get(b"host", b"").decode("latin-1")):
+                refusal = PlainTextResponse("this Host is not served here\n", status_code=421)
+            elif self._asks_token and scope["path"] != "/healthz":
+                refusal = await self._without_token(scope, _token(headers.get(b"authorization", b"")))
+            if refusal is not None:
                 await refusal(scope, receive, send)
                 return
         await self._app(scope, receive, send)
 
+    def _ours(self, host: str) -> bool:
+        name = host.lower()
+        name = name[1:].partition("]")[0] if name.startswith("[") else name.partition(":")[0]
+        if name in self._hosts:
+            return True
+        with contextlib.suppress(ValueError):
+            ipaddress.ip_address(name)  # an address cannot be made to point elsewhere
+            return True
+        return False
 
-def _of_page(scope: Scope) -> bool:
-    return scope["path"] == "/" or scope["path"].startswith("/page/")
+    async def _without_token(self, scope: Scope, token: bytes) -> Response | None:
+        """Return how a request without a good token is refused: late, and at the end of its connection, after a wrong one."""
+        if token and self._hub.access.grant(("token", digest(token))) is not None:
+            return None
+        of_page = scope["path"] == "/" or scope["path"].startswith("/page/")
+        asked = 'Basic realm="Advisor: the token as password"' if of_page else "Bearer"
+        refusal = PlainTextResponse("a token is needed\n", 401, {"www-authenticate": asked})
+        if token:
+            refusal.headers["connection"] = "close"
+            scope["state"]["connection"].gives_way()
+            await self._hub.guessed(scope["client"])
+        return refusal
 
 
 def _token(authorization: bytes) -> bytes:
@@ -83,45 +100,6 @@ def _token(authorization: bytes) -> bytes:
         with contextlib.suppress(binascii.Error):
             return base64.b64decode(given.strip(), validate=True).partition(b":")[2].strip()
     return given.strip() if kind.lower() == b"bearer" else b""
-
-
-class HostCheck:
-    """Turns away requests whose Host is a foreign name: a web page must not reach a local service by DNS tricks."""
-
-    def __init__(self, app: ASGIApp, allowed: tuple[str, ...]) -> None:
-        self._app = app
-        self._allowed = {"localhost", *allowed}
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Check, then pass on."""
-        if scope["type"] == "http" and not self._good(dict(scope["headers"]).get(b"host", b"").decode("latin-1")):
-            await PlainTextResponse("this Host is not served here\n", status_code=421)(scope, receive, send)
-            return
-        await self._app(scope, receive, send)
-
-    def _good(self, host: str) -> bool:
-        name = host.lower()
-        name = name[1:].partition("]")[0] if name.startswith("[") else name.partition(":")[0]
-        if name in self._allowed:
-            return True
-        with contextlib.suppress(ValueError):
-            ipaddress.ip_address(name)  # an address cannot be made to point elsewhere
-            return True
-        return False
-
-
-class InTurns:
-    """Answers a request in a turn of its peer: however many connections one has, others go between."""
-
-    def __init__(self, app: ASGIApp, turns: WorkTurns) -> None:
-        self._app = app
-        self._turns = turns
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Wait, then pass on."""
-        if scope["type"] == "http":
-            await self._turns.await_turn(("http", (scope["client"] or ("",))[0]))
-        await self._app(scope, receive, send)
 
 
 def application(hub: Hub, page: LivePage, advice: AdviceFace, shown: Sequence[Any] = ()) -> ASGIApp:
@@ -158,10 +136,7 @@ def application(hub: Hub, page: LivePage, advice: AdviceFace, shown: Sequence[An
         ("/readyz", readyz),
         *page.routes(),
     ]
-    app: ASGIApp = Starlette(routes=[Route(path, endpoint, methods=["GET"]) for path, endpoint in routes])
-    if hub.config.http_guarded and hub.access.asks_token:
-        app = TokenCheck(app, hub)
-    return InTurns(HostCheck(app, hub.config.http_hosts), hub.turns)
+    return Guard(Starlette(routes=[Route(path, endpoint, methods=["GET"]) for path, endpoint in routes]), hub)
 
 
 class HttpConnection(H11Protocol):

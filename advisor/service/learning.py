@@ -9,7 +9,7 @@ from functools import partial
 from typing import Any, cast
 
 from advisor.domain.limits import ROWS_BATCH_MAX
-from advisor.domain.observations import Columns, ComponentNames, columns_of
+from advisor.domain.observations import ComponentNames, columns_of
 from advisor.domain.task_events import NO_EVENTS
 from advisor.engine import Engine
 from advisor.engine.events import (
@@ -48,6 +48,13 @@ class ChangeAdmission:
     producers: Producers
     measures: ServiceMeasures
     background: Background
+
+    def number_of(self, params: m.NumberedVerb) -> tuple[Key, int] | None:
+        """Return producer and number of a change; one without is refused while the storage fails."""
+        if params.producer is None or params.sequence is None:
+            self.refuse_while_storage_fails()
+            return None
+        return (params.producer, params.incarnation), params.sequence
 
     def replays(self, connection: Connection, key: Key, sequence: int) -> bool:
         """Return whether a numbered request was applied before; refuse it where it cannot be taken."""
@@ -107,16 +114,9 @@ class Learning:
         self.engine.reported = self.happened
         # the handler of each verb
         self.verbs: dict[str, Handler] = {
-            "observe": self._observe,
-            "observe_rows": lambda c, params, msgid: self._learn_batch(
-                c, params, msgid, lambda: columns_of_rows(params, self._book)
-            ),
-            "observe_columns": lambda c, params, msgid: self._learn_batch(
-                c, params, msgid, lambda: columns_of_bins(params, c.names)
-            ),
-            "define_network": self._define_network,
-            **{verb: partial(self._apply, read=read, again=again) for verb, (read, again) in EVENTS.items()},
-        }
+            "observe": self._observe, "define_network": self._define_network,
+            **{verb: partial(self._apply, change) for verb, change in changes(self._book).items()},
+        }  # fmt: skip
 
     # Rows
 
@@ -172,22 +172,6 @@ class Learning:
         self.committer.changed(1)
         return answer
 
-    def _learn_batch(
-        self,
-        connection: Connection,
-        params: m.ObserveRows | m.ObserveColumns,
-        msgid: int | None,
-        read: Callable[[], Columns],
-    ) -> dict[str, Any] | None:
-        key = None if params.producer is None else (params.producer, params.incarnation)
-        if key is None or params.sequence is None:
-            self.admission.refuse_while_storage_fails()
-        elif self.admission.replays(connection, key, params.sequence):
-            return self._durably(connection, msgid, self.engine.apply_event(key, params.sequence, EMPTY), 0, key)
-        columns = read()
-        answer = self.engine.apply_event(key, params.sequence, columns)
-        return self._durably(connection, msgid, answer, len(columns), key)
-
     # Networks, task events, runs, and what is changed by hand
 
     def _define_network(self, connection: Connection, params: m.DefineNetwork, msgid: int | None) -> Any:
@@ -205,23 +189,14 @@ class Learning:
             connection, msgid, self.engine.apply_event(None, None, NetworkDefined(given, params.id)), 0
         )
 
-    def _apply(
-        self,
-        connection: Connection,
-        params: m.TaskEventsSent | m.ObserveRun | m.Forget | m.Pin,
-        msgid: int | None,
-        read: Callable[[Any], Event],
-        again: Event | None,
-    ) -> dict[str, Any] | None:
-        """Apply an event, see `EVENTS`: exactly once where it is numbered, else at most once."""
-        key = None if params.producer is None else (params.producer, params.incarnation)
-        if key is None or params.sequence is None:
-            self.admission.refuse_while_storage_fails()
-            key = None
-        known = key is not None and self.admission.replays(connection, key, cast("int", params.sequence))
-        event = again if known and again is not None else read(params)
+    def _apply(self, change: Change, connection: Connection, params: m.NumberedVerb, msgid: int | None) -> Any:
+        """Apply an event: exactly once where it is numbered, else at most once."""
+        (read, again), numbered = change, self.admission.number_of(params)
+        known = numbered is not None and self.admission.replays(connection, *numbered)
+        event = again if known and again is not None else read(connection, params)
         size = len(event) if isinstance(event, Sized) else 0
-        answer = self.engine.apply_event(key, params.sequence, event)
+        key, sequence = numbered or (None, None)
+        answer = self.engine.apply_event(key, sequence, event)
         return self._durably(connection, msgid, answer, size, key)
 
     # Once, and durable
@@ -251,14 +226,23 @@ def _forgotten(params: m.Forget) -> Event:
     return ComponentForgotten(cast("str", params.component), params.keep)
 
 
-# How the parameters of a verb become an event. Second: what stands for one that was applied before; None: it is read again.
-# Task events are not: they may lean on names that this connection has not numbered.
-EVENTS: Mapping[str, tuple[Callable[[Any], Event], Event | None]] = {
-    "task_events": (events_of_params, NO_EVENTS),
-    "observe_run": (lambda params: RunObserved(params.run), None),
-    "forget": (_forgotten, None),
-    "pin": (lambda params: ComponentPinned(params.component, params.model), None),
-    "set_allowed": (
-        lambda params: AllowedSet(params.component, params.allowed and params.allowed.as_wire()), None,
-    ),
-}  # fmt: skip
+# How the parameters of a verb become an event; what stands for one that was applied before, None: it is read again.
+Change = tuple[Callable[[Connection, Any], Event], Event | None]
+
+
+def changes(book: NameBook) -> Mapping[str, Change]:
+    """Return the change of each verb that may be numbered; `book` has the names of its rows.
+
+    What came again of rows and task events is not read: it may lean on names that this connection has not numbered.
+    """
+    return {
+        "observe_rows": (lambda _, params: columns_of_rows(params, book), EMPTY),
+        "observe_columns": (lambda connection, params: columns_of_bins(params, connection.names), EMPTY),
+        "task_events": (lambda _, params: events_of_params(params), NO_EVENTS),
+        "observe_run": (lambda _, params: RunObserved(params.run), None),
+        "forget": (lambda _, params: _forgotten(params), None),
+        "pin": (lambda _, params: ComponentPinned(params.component, params.model), None),
+        "set_allowed": (
+            lambda _, params: AllowedSet(params.component, params.allowed and params.allowed.as_wire()), None,
+        ),
+    }  # fmt: skip

@@ -14,8 +14,8 @@ from __future__ import annotations
 import hashlib
 import os
 from collections.abc import Sequence
-from contextlib import suppress
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 import msgspec
@@ -141,21 +141,11 @@ class Marker:
         self.path = marker_path(state)
         self.descriptor = -1
         self._synced = True
-        flags = os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW
         try:
-            if new is None:
-                self.descriptor = os.open(self.path, flags)
-                return
-            fresh = self.path.with_name(self.path.name + ".new")
-            with suppress(FileNotFoundError):
-                os.unlink(fresh)
-            self.descriptor = os.open(fresh, flags | os.O_CREAT | os.O_EXCL, 0o600)
-            os.pwrite(self.descriptor, new.encode().ljust(SECTOR, b"\0") * RECORDS, 0)
-            os.fsync(self.descriptor)
-            os.replace(fresh, self.path)
-            sync_directory(self.path)
+            if new is not None:
+                replace_file(self.path, new.encode().ljust(SECTOR, b"\0") * RECORDS)
+            self.descriptor = os.open(self.path, os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW)
         except OSError as error:
-            self.close()
             raise _marker_failed(self.path, error) from error
 
     def fill(self, commit: Commit) -> None:
@@ -242,6 +232,18 @@ def missing_commits(marked: Marked | None, commit: Commit, before: bytes) -> str
     if (behind == 0 and commit.digest != last.digest) or (behind == -1 and before != last.digest):
         return f"its commit {last.number} is not the one that was acknowledged"
     return ""
+
+
+def replace_file(path: Path, data: bytes) -> None:
+    """Make a file of these bytes, durably: whole, or as it was. Raises OSError."""
+    fresh = path.with_name(path.name + ".new")
+    fresh.unlink(missing_ok=True)
+    with open(fresh, "xb", opener=partial(os.open, mode=0o600)) as file:
+        file.write(data)
+        file.flush()
+        os.fsync(file.fileno())
+    os.replace(fresh, path)
+    sync_directory(path)
 
 
 def sync_directory(path: Path) -> None:

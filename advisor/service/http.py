@@ -8,7 +8,6 @@ import binascii
 import contextlib
 import ipaddress
 import socket
-import ssl
 import time
 from collections.abc import Awaitable, Callable, Sequence
 from email.utils import formatdate
@@ -26,7 +25,6 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from uvicorn.protocols.http.h11_impl import H11Protocol
 from uvicorn.server import ServerState
 
-from advisor.service import listeners
 from advisor.service.access import digest
 from advisor.service.advice import AdviceFace
 from advisor.service.hub import Hub
@@ -206,9 +204,9 @@ class HttpFace:
         )
         self._state = ServerState()
 
-    async def listen(self, sockets: list[socket.socket], tls: ssl.SSLContext | None) -> list[asyncio.Server]:
-        """Accept on sockets."""
-        return await listeners.listen(sockets, lambda: HttpConnection(self._config, self._state, {}), tls)
+    def connection(self) -> HttpConnection:
+        """Return a new connection."""
+        return HttpConnection(self._config, self._state, {})
 
     async def stop(self) -> None:
         """Answer what runs, for CLOSE_S at most, and close; whoever listens has stopped accepting."""

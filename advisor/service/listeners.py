@@ -24,6 +24,7 @@ HANDSHAKES_MAX = 128  # TLS handshakes under way on a listener: who began first 
 DESCRIPTORS_RESERVED = 384
 SOCKET_UMASK = 0o177  # the socket is made with mode 0600, and opened further, if asked for, after that
 TLS_HANDSHAKE_S = 10.0
+ProtocolMaker = Callable[[], asyncio.BaseProtocol]
 
 
 def unix_socket(path: Path) -> socket.socket:
@@ -102,9 +103,7 @@ class Handshake(asyncio.Protocol):
     What the peer sends in the same breath is held for whoever the connection is for.
     """
 
-    def __init__(
-        self, tls: ssl.SSLContext, protocol: Callable[[], asyncio.BaseProtocol], under_way: dict[Handshake, None]
-    ) -> None:
+    def __init__(self, tls: ssl.SSLContext, protocol: ProtocolMaker, under_way: dict[Handshake, None]) -> None:
         self._tls = tls
         self._protocol = protocol
         self._under_way = under_way
@@ -160,19 +159,51 @@ class Handshake(asyncio.Protocol):
                 early = early[len(early) :]
 
 
-async def listen(
-    sockets: list[socket.socket], protocol: Callable[[], asyncio.BaseProtocol], tls: ssl.SSLContext | None
-) -> list[asyncio.Server]:
-    """Accept on sockets; each connection is a `protocol`."""
-    loop = asyncio.get_running_loop()
-    under_way: dict[Handshake, None] = {}
-    made = protocol if tls is None else lambda: Handshake(tls, protocol, under_way)
-    servers: list[asyncio.Server] = []
-    for each in sockets:
-        create = loop.create_unix_server if each.family == socket.AF_UNIX else loop.create_server
-        servers.append(await create(made, sock=each, backlog=ACCEPTED_AT_ONCE))
-        each.listen(BACKLOG)
-    return servers
+class Listeners:
+    """All that a service listens on; each connection is a protocol that its maker returns."""
+
+    def __init__(self) -> None:
+        self._sockets: list[socket.socket] = []
+        self.servers: list[asyncio.Server] = []
+        self._made: tuple[Path, int] | None = None  # the Unix socket's name and inode
+
+    async def open_tcp(
+        self, field: str, address: Address, maker: ProtocolMaker, tls: ssl.SSLContext | None = None
+    ) -> Address:
+        """Accept on all that a host name stands for; return where. Raises InvalidValue."""
+        made = tcp_sockets(field, address)
+        under_way: dict[Handshake, None] = {}
+        await self._accept(made, maker if tls is None else lambda: Handshake(tls, maker, under_way))
+        return Address(address.host, made[0].getsockname()[1])
+
+    async def open_unix(self, path: Path, mode: int, maker: ProtocolMaker) -> None:
+        """Accept on a Unix socket; raises as `unix_socket`."""
+        made = unix_socket(path)
+        self._made = path, path.stat().st_ino
+        await self._accept([made], maker)
+        path.chmod(mode)
+
+    async def _accept(self, sockets: list[socket.socket], maker: ProtocolMaker) -> None:
+        self._sockets += sockets
+        loop = asyncio.get_running_loop()
+        for each in sockets:
+            create = loop.create_unix_server if each.family == socket.AF_UNIX else loop.create_server
+            self.servers.append(await create(maker, sock=each, backlog=ACCEPTED_AT_ONCE))
+            each.listen(BACKLOG)
+
+    def stop(self) -> None:
+        """Accept no more."""
+        for server in self.servers:
+            server.close()
+
+    def close(self) -> None:
+        """Close the sockets; remove the Unix socket's name, unless another service has put its own there."""
+        self.stop()
+        for each in self._sockets:
+            each.close()
+        with contextlib.suppress(OSError):
+            if self._made is not None and self._made[0].stat().st_ino == self._made[1]:
+                self._made[0].unlink()
 
 
 def raise_descriptors(connections: int) -> None:
@@ -188,10 +219,3 @@ def descriptors_for(connections: int) -> int:
     """Return for how many of so many connections there are descriptors, beside those that others need."""
     soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
     return connections if soft == resource.RLIM_INFINITY else max(1, min(connections, soft - DESCRIPTORS_RESERVED))
-
-
-def remove_socket(path: Path, inode: int) -> None:
-    """Remove our socket's name, unless another service has put its own there."""
-    with contextlib.suppress(OSError):
-        if path.stat().st_ino == inode:
-            path.unlink()

@@ -15,18 +15,20 @@ from anyio import to_thread
 from starlette.requests import Request
 from starlette.responses import Response
 
+from advisor import __version__
 from advisor.domain.json_bytes import as_json
 from advisor.domain.limits import NAME_BYTES_MAX
 from advisor.errors import AdvisorError, InvalidValue, TooLarge, UnknownComponent, UnknownNetwork
 from advisor.pictures import views
 from advisor.pictures.pages import board
+from advisor.service.answers import RecentAnswer
 from advisor.service.hub import Hub
-from advisor.service.page_topics import PageTopics
 from advisor.service.turns import others_first
 
 NEWS_AGE_S = 1.0  # news are sent again for so long: people read no faster
 ROWS_A_PAGE = 24
 SEARCHED_INLINE = 2_048  # components searched in a turn, a millisecond; more of them are searched in a thread
+NAMES_REPORTED = 4  # of networks, of bottlenecks of one answer
 ASKED_LETTERS = 400  # of a text that is searched, of a name
 NUMBER_DIGITS_MAX = 12  # of a page, or of a version: seconds since 1970, and then one a second
 
@@ -44,7 +46,7 @@ class LivePage:
 
     def __init__(self, hub: Hub) -> None:
         self._hub = hub
-        self._shown = PageTopics(hub)
+        self._began = time.monotonic()
         self._topics: dict[str, tuple[int, bytes]] = {}  # by name: at which version it changed, and its JSON
         self._version = int(time.time())  # greater than any that a service before this one gave
         self._made_at = -NEWS_AGE_S
@@ -78,12 +80,33 @@ class LivePage:
         return b'{"version":%d,"topics":{%b}}' % (self._version, b",".join(fresh))
 
     async def _make(self) -> None:
-        for name, found in self._shown.topics():
-            topic = as_json(found)
+        for name, found in (("now", self._now), ("answers", self._answers)):
+            topic = as_json(found())
             if (before := self._topics.get(name)) is None or before[1] != topic:
                 self._topics[name] = self._version + 1, topic
             await others_first()
         self._version += 1
+
+    def _now(self) -> dict[str, Any]:
+        hub = self._hub
+        health, (known, most, *_, ledger) = hub.health(), hub.backend.held()
+        return {
+            "version": __version__, "at": time.time(), "uptime_s": round(time.monotonic() - self._began, 1),
+            "counts": {"rows_accepted": int(hub.engine.advisor.components.totals["rows_accepted"])},
+            "rows_per_s": health["rows_per_s"], "components": known, "components_max": most,
+            "coverage": ledger["covered"] / ledger["scores"] if ledger["scores"] else None,
+            "health": {key: health[key] for key in (
+                "producers", "producers_live", "storage", "storage_failure", "stopping", "commits", "commit_mean_s",
+            )},
+            "socket": None if hub.config.socket is None else str(hub.config.socket),
+        }  # fmt: skip
+
+    def _answers(self) -> dict[str, Any]:
+        answers = self._hub.planner.answers
+        return {
+            "answers": [_reported(kept) for kept in answers.newest()],
+            "choices": answers.choices(),
+        }
 
     # -- answers
 
@@ -108,6 +131,25 @@ class LivePage:
 
     async def _component(self, request: Request) -> Any:
         return views.view(self._hub.engine.advisor, _text(request, "name"))
+
+
+def _reported(kept: RecentAnswer) -> dict[str, Any]:
+    """Return an answer as the page shows it."""
+    answer = kept.allocation
+    reported: dict[str, Any] = {
+        "id": kept.id, "at": kept.at, "why": kept.why,
+        "objective": kept.request.get("objective", "throughput"), "cores": kept.request.get("cores"),
+    }  # fmt: skip
+    if kept.network is None:
+        return reported | {
+            "networks": [part["name"] for part in answer["networks"][:NAMES_REPORTED]],
+            "boxes": None,
+        }
+    return reported | {
+        "boxes": len(answer["instances"]),
+        "throughput_per_s": answer["throughput_per_s"], "latency_s": answer["latency_s"],
+        "bottleneck": list(answer["bottleneck"])[:NAMES_REPORTED],
+    }  # fmt: skip
 
 
 async def _answered(question: Question, request: Request) -> Response:

@@ -7,7 +7,6 @@ import gc
 import logging
 import os
 import signal
-import socket
 import sys
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, replace
@@ -33,6 +32,7 @@ from advisor.service.connection import Connection
 from advisor.service.heavy import Heavy
 from advisor.service.http import HttpFace
 from advisor.service.hub import Hub
+from advisor.service.listeners import Listeners
 from advisor.service.local_backend import LocalBackend
 from advisor.service.local_client import LocalClient
 from advisor.service.logs import event, to_stderr
@@ -205,16 +205,14 @@ class _Service:
     def __init__(self, config: Config, hub: Hub) -> None:
         self._config = config
         self._hub = hub
-        self._servers: list[asyncio.Server] = []
+        self._listeners = Listeners()
         self._work: asyncio.Queue[tuple[Any, ...]] = asyncio.Queue()
         self._http: HttpFace | None = None
         self._snet: SnetResources | None = None
-        self._socket_inode = 0
 
     async def run(self, stop: anyio.Event, task_status: TaskStatus[Bound]) -> None:
-        sockets: list[socket.socket] = []
         try:
-            bound = await self._listen(sockets)
+            bound = await self._listen()
             async with anyio.create_task_group() as group:
                 group.start_soon(self._hub.committer.commit_changes)
                 group.start_soon(self._sweep)
@@ -237,12 +235,7 @@ class _Service:
                         await self._stop()
                     group.cancel_scope.cancel()
         finally:
-            for server in self._servers:
-                server.close()
-            for each in sockets:
-                each.close()
-            if self._config.socket is not None and self._socket_inode:
-                listeners.remove_socket(self._config.socket, self._socket_inode)
+            self._listeners.close()
 
     def _spawn(self, *work: Any) -> None:
         """Start work in the background: a callable and its arguments."""
@@ -253,33 +246,22 @@ class _Service:
         while True:
             group.start_soon(*await self._work.get())
 
-    async def _listen(self, sockets: list[socket.socket]) -> Bound:
-        config = self._config
+    async def _listen(self) -> Bound:
+        config, hub, listeners = self._config, self._hub, self._listeners
         tls = tls_context(config)
         tcp = http = None
         snet: tuple[Address, ...] = ()
         if config.snet_resources:
             lent = usable_processors()[: LOGICAL_MAX + 1]
-            self._snet = SnetResources(config.snet_resources, lent, LocalClient(self._hub).ask)
-            servers, snet = await self._snet.listen(sockets)
-            self._servers += servers
+            self._snet = SnetResources(config.snet_resources, lent, LocalClient(hub).ask)
+            snet = await self._snet.listen(listeners)
         if config.tcp is not None:
-            made = listeners.tcp_sockets("tcp", config.tcp)
-            sockets += made
-            tcp = Address(config.tcp.host, made[0].getsockname()[1])
-            self._servers += await listeners.listen(made, lambda: Connection(self._hub), tls)
+            tcp = await listeners.open_tcp("tcp", config.tcp, lambda: Connection(hub), tls)
         if config.http is not None:
-            made = listeners.tcp_sockets("http", config.http)
-            sockets += made
-            http = Address(config.http.host, made[0].getsockname()[1])
-            self._http = HttpFace(self._hub, [] if self._snet is None else [self._snet])
-            self._servers += await self._http.listen(made, tls if config.http_guarded else None)
+            self._http = face = HttpFace(hub, [] if self._snet is None else [self._snet])
+            http = await listeners.open_tcp("http", config.http, face.connection, tls if config.http_guarded else None)
         if config.socket is not None:
-            made = [listeners.unix_socket(config.socket)]
-            sockets += made
-            self._socket_inode = config.socket.stat().st_ino
-            self._servers += await listeners.listen(made, lambda: Connection(self._hub), None)
-            config.socket.chmod(int(config.socket_mode, 8))
+            await listeners.open_unix(config.socket, int(config.socket_mode, 8), lambda: Connection(hub))
         return Bound(config.socket, tcp, http, snet)
 
     def _log_start(self, bound: Bound) -> None:
@@ -308,8 +290,7 @@ class _Service:
         """Stop accepting, drain, commit, close; all of it within `SHUTDOWN_S`."""
         hub = self._hub
         hub.background.stopping = True
-        for server in self._servers:
-            server.close()
+        self._listeners.stop()
         if self._snet is not None:
             self._snet.close()
         for connection in hub.connections.values():

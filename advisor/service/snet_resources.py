@@ -20,7 +20,7 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metri
 from advisor.engine.granting import Granting
 from advisor.errors import AdvisorError
 from advisor.protocol import snet_resources as text
-from advisor.service import listeners
+from advisor.service.listeners import Listeners
 from advisor.service.logs import event
 from advisor.service.metrics import family
 from advisor.service.option_types import Address, SnetPort
@@ -60,19 +60,12 @@ class SnetResources:
         self._late = False  # grants wait for their time
         self._reported: dict[Client, float] = {}  # seconds of waiting that the log has of those that wait
 
-    async def listen(self, sockets: list[socket.socket]) -> tuple[list[asyncio.Server], tuple[Address, ...]]:
-        """Accept applications; sockets made are added to `sockets`. Return the servers, and where they listen.
-
-        Raises InvalidValue.
-        """
-        servers: list[asyncio.Server] = []
-        bound: list[Address] = []
-        for port in self._ports:
-            made = listeners.tcp_sockets("snet_resources", port.address)
-            sockets += made
-            bound.append(Address(port.address.host, made[0].getsockname()[1]))
-            servers += await listeners.listen(made, lambda port=port: Client(self, port), None)
-        return servers, tuple(bound)
+    async def listen(self, listeners: Listeners) -> tuple[Address, ...]:
+        """Accept applications; return where. Raises InvalidValue."""
+        return tuple([
+            await listeners.open_tcp("snet_resources", port.address, lambda port=port: Client(self, port))
+            for port in self._ports
+        ])  # fmt: skip
 
     async def run(self) -> None:
         """Follow what is learned, and part with clients that owe an answer, until cancelled."""

@@ -23,6 +23,7 @@ from advisor.errors import UnknownNetwork
 from advisor.files.snet_input import source_of, values_of
 from advisor.files.snet_runs import SnetFiles
 from advisor.service import load_config
+from advisor.service.listeners import Listeners
 from advisor.service.snet_resources import SnetResources
 
 sys.path.insert(0, str(Path(__file__).parents[2] / "benchmarks"))
@@ -141,7 +142,8 @@ async def test_six_applications_on_three_cores_have_their_turns(built: Path) -> 
         return orders
 
     granting.balance = watched  # type: ignore[method-assign]
-    servers, (address,) = await resources.listen([])
+    listeners = Listeners()
+    (address,) = await resources.listen(listeners)
     follows = asyncio.create_task(resources.run())
     command = ["-w", "2", "-rs", f"127.0.0.1:{address.port}", "-i", str(built / "long.xml"), "-o", os.devnull]
     quiet = {"stdout": asyncio.subprocess.DEVNULL, "stderr": asyncio.subprocess.DEVNULL}
@@ -150,8 +152,7 @@ async def test_six_applications_on_three_cores_have_their_turns(built: Path) -> 
         assert [await app.wait() for app in apps] == [0] * 6
     follows.cancel()
     resources.close()
-    for server in servers:
-        server.close()
+    listeners.close()
     assert len(served) == 6
     assert granting.counts["revoked"] >= 6
     assert granting.lent() == {"free": 3}

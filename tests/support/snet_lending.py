@@ -12,6 +12,7 @@ from live import PATIENCE_S
 
 from advisor.engine import Engine
 from advisor.service import load_config
+from advisor.service.listeners import Listeners
 from advisor.service.option_types import Address
 from advisor.service.snet_resources import REFRESH_S, SnetResources
 
@@ -93,8 +94,8 @@ async def lending(cores: int = 2, **options: Any) -> AsyncIterator[Lender]:
         return getattr(engine.advisor, method)(**asked).as_dict()
 
     resources = SnetResources(config.snet_resources, range(cores), ask, lambda: now[0])
-    sockets: list[Any] = []
-    servers, ports = await resources.listen(sockets)
+    listeners = Listeners()
+    ports = await resources.listen(listeners)
     lender = Lender(resources, ports, engine, now)
     try:
         yield lender
@@ -102,6 +103,6 @@ async def lending(cores: int = 2, **options: Any) -> AsyncIterator[Lender]:
         for peer in lender.peers:
             peer.writer.close()
         resources.close()
-        for server in servers:
-            server.close()
+        listeners.close()
+        for server in listeners.servers:
             await server.wait_closed()

@@ -9,7 +9,7 @@ from c_curves import Curves
 from live import refused, rows_of, running
 
 from advisor.client import AsyncClient
-from advisor.service import curves
+from advisor.service import answering
 
 
 def names(answer: dict) -> tuple[str, ...]:
@@ -40,7 +40,7 @@ async def test_a_bundle_holds_the_components_asked_for_and_then_only_those_that_
 async def test_curves_come_page_by_page_and_what_changes_between_pages_comes_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(curves, "BUNDLE_BYTES_MAX", 1)
+    monkeypatch.setattr(answering, "BUNDLE_BYTES_MAX", 1)
     async with running(tmp_path) as live, AsyncClient(str(live.bound.socket)) as client:
         peer = await live.peer()
         await peer.call("observe_rows", {"rows": rows_of(90)})

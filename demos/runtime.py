@@ -299,7 +299,7 @@ class Runtime(Plant):
             size = next((value.size for value in record[4].values() if hasattr(value, "size")), 1)
             self._client.observe(
                 station.name, size, setting.cores, elapsed,
-                network=self.name, record=record[2], entered=entered, active_cores=active,
+                network=self.name, entered=entered, active_cores=active,
             )  # fmt: skip
         record[4] = self._inherited(station, record[4], made)
         station.finish(record)

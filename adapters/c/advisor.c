@@ -880,11 +880,11 @@ enum { CLOSED, CONNECTING, GREETING, READY };
 #define WATCHES 16
 #define TEXT_BYTES_MAX 65535 /* of a network: what put_text can say */
 enum { HELLO_ID = 1, NAMES_ID = 2, CURVES_ID = 3, DEFINE_ID = 4, ALLOCATE_ID = 5, WATCH_ID_FIRST = 16, BATCH_ID_FIRST = 32 };
-enum { HAS_NETWORK = 1, HAS_RECORD = 2, HAS_ENTERED = 4, HAS_REPLICA = 8, HAS_ACTIVE = 16, HAS_PEAK = 32, HAS_ENERGY = 64 };
+enum { HAS_NETWORK = 1, HAS_ENTERED = 2, HAS_REPLICA = 4, HAS_ACTIVE = 8, HAS_PEAK = 16, HAS_ENERGY = 32 };
 
 /* What a row has beside its component, predictor, cores and time. */
 typedef struct more {
-    uint64_t record, replica;
+    uint64_t replica;
     double active_cores, peak_bytes, energy_j, further[3];
     uint32_t network;
     unsigned char entered;
@@ -1096,15 +1096,14 @@ static int take_row(advisor_client *client, const advisor_row *row) {
     if (b->more) {
         more *m = &b->more[b->rows];
         m->network = row->network < 0 ? UINT32_MAX : (uint32_t)row->network;
-        m->record = row->record;
         m->replica = row->replica;
         m->entered = row->entered != 0;
         m->active_cores = row->active_cores;
         m->peak_bytes = row->peak_bytes;
         m->energy_j = row->energy_j;
         memcpy(m->further, row->predictor + 1, sizeof m->further);
-        b->has |= (row->network >= 0 ? HAS_NETWORK : 0u) | (row->record != ADVISOR_NONE ? HAS_RECORD : 0u) |
-                  (row->entered ? HAS_ENTERED : 0u) | (row->replica != ADVISOR_NONE ? HAS_REPLICA : 0u) |
+        b->has |= (row->network >= 0 ? HAS_NETWORK : 0u) | (row->entered ? HAS_ENTERED : 0u) |
+                  (row->replica != ADVISOR_NONE ? HAS_REPLICA : 0u) |
                   (row->active_cores == row->active_cores ? HAS_ACTIVE : 0u) |
                   (row->peak_bytes == row->peak_bytes ? HAS_PEAK : 0u) | (row->energy_j == row->energy_j ? HAS_ENERGY : 0u);
     }
@@ -1122,7 +1121,7 @@ advisor_row advisor_row_of(int32_t component, double predictor, double cores, do
     row.cores = cores;
     row.elapsed_s = elapsed_s;
     row.network = -1;
-    row.record = row.replica = ADVISOR_NONE;
+    row.replica = ADVISOR_NONE;
     row.active_cores = row.peak_bytes = row.energy_j = not_a_number();
     return row;
 }
@@ -1299,7 +1298,7 @@ static void put_more(advisor_client *c, const batch *b, uint32_t rows) {
         size_t offset;
         int bytes;
     } columns[] = {
-        {"network", HAS_NETWORK, offsetof(more, network), 4}, {"record", HAS_RECORD, offsetof(more, record), 8},
+        {"network", HAS_NETWORK, offsetof(more, network), 4},
         {"entered", HAS_ENTERED, offsetof(more, entered), 1}, {"replica", HAS_REPLICA, offsetof(more, replica), 8},
         {"active_cores", HAS_ACTIVE, offsetof(more, active_cores), 8}, {"peak_bytes", HAS_PEAK, offsetof(more, peak_bytes), 8},
         {"energy_j", HAS_ENERGY, offsetof(more, energy_j), 8},

@@ -83,7 +83,7 @@ double advisor_table_error(const advisor_bundle *bundle, uint32_t component);
 
 typedef struct advisor_client advisor_client;
 
-#define ADVISOR_NONE UINT64_MAX /* no record, no replica */
+#define ADVISOR_NONE UINT64_MAX /* no replica */
 
 /* A run, with all that may be known of it; `advisor_row_of` begins one of which nothing more is. */
 typedef struct advisor_row {
@@ -93,7 +93,6 @@ typedef struct advisor_row {
     double cores, elapsed_s;
     int32_t network;      /* of advisor_client_network; -1: none */
     int entered;          /* nonzero: with this run its record entered the network */
-    uint64_t record;      /* that entered, on whose behalf it ran */
     uint64_t replica;     /* of the innermost index split: the value of its tag */
     double active_cores;  /* busy on the machine meanwhile, its own among them; NaN: not known */
     double peak_bytes, energy_j; /* NaN: not measured */

@@ -12,10 +12,12 @@
 #define RECORDS_MAX 65536
 #define STEP_MS 20 /* between looks at what is to be sent */
 
-/* A record on its way: by whom it was made, or where it came in. `root` 0: it came in and met no box yet. */
+enum { OUTSIDE, ENTERED, UNKNOWN }; /* of a record: it came in and met no box yet; it met one; nobody knows */
+
+/* A record on its way. */
 typedef struct travelling {
-    uint64_t id, root;
-    int used;
+    uint64_t id;
+    int state, used;
 } travelling;
 
 struct mon_task_t {
@@ -26,7 +28,7 @@ struct mon_task_t {
     int64_t since;     /* begin of what counts for the run, nanoseconds */
     int running, entered;
     int64_t ran_ns;
-    uint64_t root;     /* of the record that it works on; ADVISOR_NONE: not known */
+    int state;         /* of the record that it works on */
     double bytes;
 };
 
@@ -41,7 +43,6 @@ static struct {
     int stop;
     advisor_client *client;
     int32_t network;
-    uint64_t salt;
     int64_t (*clock_ns)(void);
     travelling *records; /* open addressing, a power of two */
     size_t mask, count, most;
@@ -67,22 +68,22 @@ static size_t slot_of(uint64_t id) {
     return at;
 }
 
-static void remember(uint64_t id, uint64_t root) {
+static void remember(uint64_t id, int state) {
     size_t at = slot_of(id);
     if (!snet.records[at].used) {
         if (snet.count == snet.most) return;
         snet.count++;
     }
     snet.records[at].id = id;
-    snet.records[at].root = root;
+    snet.records[at].state = state;
     snet.records[at].used = 1;
 }
 
 /* Take a record out; 0 when it is not known. What stands behind it moves up, so that no place is ever lost. */
-static int recall(uint64_t id, uint64_t *root) {
+static int recall(uint64_t id, int *state) {
     size_t at = slot_of(id), next = at;
     if (!snet.records[at].used) return 0;
-    *root = snet.records[at].root;
+    *state = snet.records[at].state;
     snet.count--;
     for (;;) {
         size_t home;
@@ -121,7 +122,7 @@ struct mon_task_t *advisor_snet_task(const char *place) {
     task->box = -1;
     task->first = 1;
     task->replica = ADVISOR_NONE;
-    task->root = ADVISOR_NONE;
+    task->state = UNKNOWN;
     name = read_way(task, place);
     task->inside = *name == ' ';
     if (task->inside && name[1] && name[1] != '<') {
@@ -142,14 +143,14 @@ static void finish(struct mon_task_t *task) {
     if (task->box < 0 || !snet.client) return;
     row = advisor_row_of(task->box, task->bytes, 1.0, (double)task->ran_ns / 1e9);
     row.network = snet.network;
-    row.record = task->root;
     row.entered = task->entered;
     row.replica = task->replica;
     advisor_client_observe_row(snet.client, &row);
 }
 
 void advisor_snet_record(struct mon_task_t *task, int taken, uint32_t node, uint32_t number, size_t bytes) {
-    uint64_t id = (uint64_t)node << 32 | number, root = 0;
+    uint64_t id = (uint64_t)node << 32 | number;
+    int state = OUTSIDE;
     int64_t now;
     if (!task) return;
     now = snet.clock_ns ? snet.clock_ns() : monotonic_ns();
@@ -157,23 +158,21 @@ void advisor_snet_record(struct mon_task_t *task, int taken, uint32_t node, uint
     if (!snet.records)
         ;
     else if (!task->inside) {
-        if (!recall(id, &root)) remember(id, 0); /* it comes in here; those that leave are done with */
+        if (!recall(id, &state)) remember(id, OUTSIDE); /* it comes in here; those that leave are done with */
     } else if (taken) {
-        int known = recall(id, &root);
+        if (!recall(id, &state)) state = task->first ? OUTSIDE : UNKNOWN;
         if (task->running) {
             task->ran_ns += now - task->since;
             finish(task);
         }
-        if (!known) root = task->first ? 0 : ADVISOR_NONE;
-        task->entered = task->box >= 0 && root == 0;
-        if (task->entered) root = mixed(snet.salt ^ mixed(id)) % (UINT64_MAX - 2) + 1;
-        task->root = root; /* what came in and met no box yet stays so behind a filter or a cell */
+        task->entered = task->box >= 0 && state == OUTSIDE;
+        task->state = task->entered ? ENTERED : state; /* what met no box yet stays so behind a filter or a cell */
         task->bytes = (double)bytes;
         task->ran_ns = 0;
         task->since = now;
         task->running = 1;
-    } else if (task->running && task->root != ADVISOR_NONE)
-        remember(id, task->root);
+    } else if (task->running && task->state != UNKNOWN)
+        remember(id, task->state);
     pthread_mutex_unlock(&snet.lock);
 }
 
@@ -233,7 +232,6 @@ static void *talk(void *nothing) {
 
 int advisor_snet_begin(const advisor_snet_options *options) {
     advisor_options of_client;
-    struct timespec now;
     size_t room = 2;
     int error = ADVISOR_OK;
     if (snet.client) return ADVISOR_FULL;
@@ -250,8 +248,6 @@ int advisor_snet_begin(const advisor_snet_options *options) {
     snet.count = 0;
     snet.stop = 0;
     snet.clock_ns = options->clock_ns;
-    clock_gettime(CLOCK_REALTIME, &now);
-    snet.salt = (uint64_t)now.tv_sec * UINT64_C(1000000000) + (uint64_t)now.tv_nsec;
     snet.records = calloc(room, sizeof *snet.records);
     snet.client = advisor_client_new(&of_client);
     if (!snet.records || !snet.client) error = ADVISOR_INVALID;

@@ -1,6 +1,6 @@
 /* Advisor for S-Net's stream runtime, while it runs: what its threading layer (LPEL) tells by monitoring callbacks becomes rows of
- * the C client. Each run of a box is a row with the size of its record, the record that entered the network, and the replica of
- * its split, as `advisor learn --from snet` reads them from logs. See README.md for the few lines that hook it in.
+ * the C client. Each run of a box is a row with the size of its record, whether that entered the network with it, and the replica
+ * of its split, as `advisor learn --from snet` reads them from logs. See README.md for the few lines that hook it in.
  *
  * Callbacks may come from any thread; none waits for the service. A thread of its own talks to it.
  * Licence: Apache-2.0, as the project's.

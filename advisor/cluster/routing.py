@@ -32,7 +32,7 @@ def split_by_shard(columns: Columns, layout: Layout) -> dict[int, BatchPart]:
     shards = _shards_of(columns.components, columns.index, layout)
     plain = columns
     if columns.network is not None:
-        plain = replace(columns, network=None, networks=(), record=None, entered=None, replica=None)
+        plain = replace(columns, network=None, networks=(), entered=None, replica=None)
     found: dict[int, BatchPart] = {}
     present: list[int] = np.unique(shards).tolist()
     for shard in present:

@@ -143,10 +143,8 @@ class Columns:
     # None: no row names one.
     network: Ints | None = None
     networks: tuple[str, ...] = ()  # as `machines`
-    # record, replica: uint64 arrays (n,) or None: the record that entered the network and on whose behalf the row ran;
-    # the replica, of the innermost split, that ran it. `vectors.ABSENT_U64` where there is none.
-    record: Words | None = None
     entered: Bools | None = None  # bool array (n,) or None: True: with this row its record entered the network
+    # uint64 array (n,) or None: the replica, of the innermost split, that ran it. `vectors.ABSENT_U64` where there is none.
     replica: Words | None = None
     # float64 array (n,) or None: cores busy on the machine while the row ran, its own among them, on average; NaN where
     # nobody knows
@@ -311,9 +309,8 @@ def columns_of(
         counted["killed"] = killed_column(vectors.vector("killed", killed_codes(cut), np.int64, n))
     labels = optional.pop("labels", None)
     named = named_columns(optional.pop("machine", None), optional.pop("network", None), labels, n)
-    for key in ("record", "replica"):
-        if (values := optional.pop(key, None)) is not None:
-            counted[key] = vectors.identities(key, values, n)
+    if (values := optional.pop("replica", None)) is not None:
+        counted["replica"] = vectors.identities("replica", values, n)
     measures = vectors.measures(optional.pop("measures", None), n)
     if optional:
         unknown = min(optional)

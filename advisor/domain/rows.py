@@ -13,12 +13,12 @@ from advisor.domain.names import NAME_BOUND, checked_name
 from advisor.errors import InvalidValue, UnknownKey, nearest, not_one_of
 
 # Optional fields that are learned from, and those that are counted only.
-FLOW_FIELDS = ("network", "record", "entered", "replica")
+FLOW_FIELDS = ("network", "entered", "replica")
 LEARNED_FIELDS = ("count", "dimensions", "machine", "measures", *FLOW_FIELDS, "active_cores", "killed")
 COUNTED_FIELDS = ("ok", "running")
 KILLED = ("memory", "time")  # what a run was killed for; in a column 1 and 2, 0 where it was not
 OPTIONAL_FIELDS = (*LEARNED_FIELDS, *COUNTED_FIELDS)
-IDENTITY_MAX = 2**64 - 2  # of records and replicas; the next one stands for none
+IDENTITY_MAX = 2**64 - 2  # of replicas; the next one stands for none
 PLAIN = frozenset((float, int))  # Python's own numbers, but for truth values
 NAMES_REMEMBERED = 4096  # names known to be good: to look at one takes 10 times as long
 
@@ -42,7 +42,6 @@ class Travel(TypedDict, total=False):
     """Where a row ran among others, as far as it tells."""
 
     network: str | None
-    record: int | None
     entered: bool | None
     replica: int | None
     active_cores: float | None
@@ -70,7 +69,6 @@ class ColumnFields(TypedDict, total=False):
     machine: Any
     measures: Mapping[str, Any] | None
     network: Any
-    record: Any
     entered: Any
     replica: Any
     active_cores: Any

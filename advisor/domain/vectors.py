@@ -22,7 +22,7 @@ Words = NDArray[np.uint64]
 
 NONE_NAMED = -1  # the number of no label
 ABSENT_U32 = 2**32 - 1  # the same, where numbers are unsigned
-ABSENT_U64 = 2**64 - 1  # of records and replicas: this row has none
+ABSENT_U64 = 2**64 - 1  # of replicas: this row has none
 _KINDS = {np.float64: ("fiu", "numbers"), np.int64: ("iu", "integers"), np.bool_: ("b", "booleans")}
 
 

@@ -120,7 +120,7 @@ class Advisor:
             Where it ran.
         measures : mapping, optional
             ``peak_bytes`` and ``energy_j``, as far as they were measured.
-        network, record, entered, replica : optional
+        network, entered, replica : optional
             Where it ran among others: teaches the flow of records (see `flow`).
         active_cores : float, optional
             The cores busy on the machine meanwhile, its own among them: teaches contention (see `contention`).

@@ -26,7 +26,6 @@ CHUNK_BYTES = 2**16
 WAITING = "IAZ"  # states in which a task has done with its record: it waits for input, for anything, or has ended
 OUTSIDE = (-1, -1)  # the task of what feeds the network
 ENDED = "Z"  # the state of a task that has ended
-RECORDS_MAX = 2**64 - 2  # of a record's number
 LATE_NS = 60 * 10**9  # a file of 4 KiB buffers is behind by less, unless its worker has next to nothing to do
 MADE_MAX = 2**20  # records on their way, or gone: 200 bytes each; beyond, those that wait longest are taken for gone
 _WORKER = re.compile(r"mon_(?:n\d+_)?worker\d+\.log")
@@ -37,15 +36,12 @@ class _SnetRun:
     """A run of a box, or of what else takes records and gives them out."""
 
     __slots__ = (
-        "begun_ns", "closed", "entered", "entry", "id", "log", "maker", "number", "ran_ns", "resolved", "size", "task",
+        "begun_ns", "closed", "entered", "entry", "id", "maker", "ran_ns", "resolved", "size", "task",
     )  # fmt: skip
 
-    def __init__(
-        self, log: str, task: tuple[int, int], record: str, size: int, begun_ns: int, maker: _SnetRun | None
-    ) -> None:
-        self.log, self.task, self.id, self.size, self.begun_ns, self.maker = log, task, record, size, begun_ns, maker
+    def __init__(self, task: tuple[int, int], record: str, size: int, begun_ns: int, maker: _SnetRun | None) -> None:
+        self.task, self.id, self.size, self.begun_ns, self.maker = task, record, size, begun_ns, maker
         self.ran_ns, self.closed, self.resolved = 0, False, False
-        self.number: int | None = None  # of the record that entered
         self.entry = -1  # which of the records that entered, from 0; -1 where nobody knows
         self.entered = False
 
@@ -164,7 +160,7 @@ class SnetRun:
             place = self._places[run.task]
             log.sequence += 1
             known = {
-                "network": self._network, "record": run.number, "entered": run.entered or None, "replica": place.replica,
+                "network": self._network, "entered": run.entered or None, "replica": place.replica,
                 "running": None if run.closed else True,
             }  # fmt: skip
             more = {key: value for key, value in known.items() if value is not None}
@@ -211,16 +207,14 @@ class SnetRun:
         for message in stop.messages:
             if place is not None and place.outside:
                 if self._made.pop(message.record, None) is None:  # it comes in here; those that leave are done with
-                    source = self._made[message.record] = _SnetRun("", OUTSIDE, "", 0, 0, None)
+                    source = self._made[message.record] = _SnetRun(OUTSIDE, "", 0, 0, None)
                     source.entry, self._entries = self._entries, self._entries + 1
             elif message.taken:
                 if run is not None:
                     run.ran_ns += message.at_ns - since
                     run.closed = True
                 since = message.at_ns
-                run = _SnetRun(
-                    log.identity, task, message.record, message.size, since, self._made.pop(message.record, None)
-                )
+                run = _SnetRun(task, message.record, message.size, since, self._made.pop(message.record, None))
                 if place is None or place.box:
                     log.runs.append(run)
             elif run is not None:
@@ -264,9 +258,9 @@ class SnetRun:
                 break
             chain.append(last.maker)
             seen.add(last.maker)
-        number, entry = chain[-1].number, chain[-1].entry
+        entry = chain[-1].entry
         for each in chain:
-            each.resolved, each.number, each.entry, each.maker = True, number, entry, None
+            each.resolved, each.entry, each.maker = True, entry, None
         return True
 
     def _begin(self, run: _SnetRun, *, final: bool) -> bool:
@@ -278,8 +272,6 @@ class SnetRun:
         run.entry = run.maker.entry if run.maker is not None else -1
         if outside or place.first or not any(place.surely_after(box) for box in self._boxes()):
             run.entered = True
-            digest = blake2b(f"{run.log} {run.id}".encode(), digest_size=8).digest()
-            run.number = int.from_bytes(digest, "big") % RECORDS_MAX
         return True
 
     def _boxes(self) -> set[Place]:

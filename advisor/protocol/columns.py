@@ -16,7 +16,7 @@ from advisor.protocol import verbs
 _FLAGS = frozenset(("ok", "running", "entered"))
 _OPTIONAL: Mapping[str, str] = {  # columns and their types on the wire
     **dict.fromkeys(("count", "machine", "network"), "<u4"), **dict.fromkeys((*sorted(_FLAGS), "killed"), "u1"),
-    **dict.fromkeys(("record", "replica"), "<u8"), "active_cores": "<f8",
+    "replica": "<u8", "active_cores": "<f8",
 }  # fmt: skip
 _KEPT_AS: Mapping[str, Any] = {"<u4": np.int64, "u1": np.int64, "<u8": np.uint64, "<f8": np.float64}
 

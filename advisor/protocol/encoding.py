@@ -25,7 +25,7 @@ _WIDTHS = {_U32: 4, "Q": 8, "d": 8, "B": 1}
 _NUMPY_TYPES = {_U32: ("<u4", "iu"), "Q": ("<u8", "iu"), "d": ("<f8", "fiu"), "B": ("u1", "biu")}
 _COLUMN_CODES = {
     "index": _U32, "predictor": "d", "cores": "d", "elapsed_s": "d", "count": _U32, "ok": "B", "running": "B",
-    "network": _U32, "record": "Q", "entered": "B", "replica": "Q", "machine": _U32, "active_cores": "d", "killed": "B",
+    "network": _U32, "entered": "B", "replica": "Q", "machine": _U32, "active_cores": "d", "killed": "B",
 }  # fmt: skip
 
 

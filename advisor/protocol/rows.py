@@ -38,7 +38,7 @@ _IDENTITY = Annotated[int, _within(0, verbs.ABSENT_U64 - 1)]
 _OPTIONAL = f.shape_of(f.record(
     # what an int64 column can hold, and enough to be refused by value
     count=Annotated[int, _within(-1, 2**63 - 1, "invalid_count")], ok=bool, running=bool,
-    dimensions=Annotated[int, Meta(ge=1, le=limits.DIMENSIONS_MAX)], network=str, record=_IDENTITY,
+    dimensions=Annotated[int, Meta(ge=1, le=limits.DIMENSIONS_MAX)], network=str,
     entered=bool, replica=_IDENTITY, machine=str, active_cores=verbs.Number, killed=Literal[KILLED],
     measures=f.record(**dict.fromkeys(verbs.MEASURES, verbs.Number)),
 ))  # fmt: skip
@@ -248,7 +248,7 @@ def _further_columns(optional: Mapping[str, dict[int, Any]], rows: int) -> dict[
 
 _SCATTERED = (
     ("count", 1, np.int64), ("ok", True, np.bool_), ("running", False, np.bool_),
-    ("record", verbs.ABSENT_U64, np.uint64), ("entered", False, np.bool_), ("replica", verbs.ABSENT_U64, np.uint64),
+    ("entered", False, np.bool_), ("replica", verbs.ABSENT_U64, np.uint64),
     ("active_cores", np.nan, np.float64),
 )  # fmt: skip
 

@@ -42,7 +42,7 @@ HELLO_LIMITS = (
     "message_bytes_max", "rows_bytes_max", "rows_batch_max", "names_batch_max", "name_bytes_max", "unanswered_max",
     "name_ids_max",
 )  # fmt: skip
-FEATURES = {"learned": [*LEARNED_FIELDS], "counted": [*COUNTED_FIELDS], "carried": []}
+FEATURES = {"learned": [*LEARNED_FIELDS], "counted": [*COUNTED_FIELDS]}
 
 
 class Hub:

@@ -25,7 +25,7 @@ CLOSE = 0.2  # of a planted time without noise, inside what was seen: share by w
 # What is promised to change, or belongs to a process and no answer: see docs/lifted.md.
 LIFTED = {
     "exploring", "at_risk_s", "explored_s", "answers_kept",
-    "watching", "learned", "counted", "carried", "state_bytes", "model_memory_used_bytes", "model_memory_bytes", "steps",
+    "watching", "learned", "counted", "state_bytes", "model_memory_used_bytes", "model_memory_bytes", "steps",
     "runner_up", "evidence", "promotions", "tier", "model_bytes", "cells", "limits", "version", "protocol", "service", "totals",
     "level", "knee", "marginal", "active_cores", "noise_relative", "noise_absolute_s",
 }  # fmt: skip
@@ -55,7 +55,7 @@ EVENTS = bytes.fromhex(  # of the page on the protocol: a task begins and ends
     "dc0500000000000001000000000000000000000000000000ffffffff00000300"
 )
 FLOW_ROWS = [
-    [name, 100.0, 2.0, elapsed_s(name, 100.0, 2.0), {"network": "images", "record": record, "entered": name == "read"}]
+    [name, 100.0, 2.0, elapsed_s(name, 100.0, 2.0), {"network": "images", "entered": name == "read"}]
     for record in range(8)
     for name in ("read", "large" if record % 4 else "small", "write")
 ]

@@ -64,7 +64,6 @@ def test_records_go_where_their_types_send_them_and_each_run_is_told_once(demos:
     assert len(runs["sharpen"]) == noise.count(0.5)
     assert len(runs["denoise"]) == sum(passes[level] for level in noise)
     assert [row[0] for row in client.rows if row[4]["entered"]] == ["decode"] * n
-    assert {row[4]["record"] for row in runs["pack"]} == set(range(1, n + 1))
     assert all(row[3] > 0 and row[4]["active_cores"] >= row[2] == 1 for row in client.rows)
 
 

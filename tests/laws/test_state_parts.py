@@ -49,7 +49,7 @@ def rows_of(seed: int, n: int = 40) -> Columns:
         ComponentNames([name.replace("c", "v") for name in NAMES] if two else NAMES), index, x if two else x[:, 0],
         rng.choice([1.0, 2.0, 4.0], n), rng.uniform(0.1, 1.0, n),
         count=rng.integers(1, 3, n), ok=rng.random(n) > 0.1, machine=[("a", "b")[i % 2] for i in range(n)],
-        network=[("n0", "n1", None)[i % 3] for i in range(n)], record=np.arange(n) // 3, entered=np.arange(n) % 3 == 0,
+        network=[("n0", "n1", None)[i % 3] for i in range(n)], entered=np.arange(n) % 3 == 0,
         active_cores=np.where(np.arange(n) % 2 == 0, np.nan, 9.0),
         measures={"peak_bytes": peaks},
     )  # fmt: skip
@@ -178,7 +178,7 @@ def test_a_part_moves_to_another_engine_and_rows_split_by_network_teach_as_whole
     for number in range(4):
         rows = rows_of(3 * number)
         engine.apply_event(KEY, number + 1, rows)
-        bare = replace(rows, network=None, networks=(), record=None, entered=None)
+        bare = replace(rows, network=None, networks=(), entered=None)
         split.apply_event(KEY, number + 1, bare)
         home.apply_event(KEY, number + 1, Travels(rows))
     assert canonical_parts(split, ()) == canonical_parts(engine, ())

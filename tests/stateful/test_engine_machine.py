@@ -52,7 +52,7 @@ def as_columns(rows: list[tuple[int, float, float, float, bool]]) -> Columns:
     index, x, p, t, ok = (np.array(column) for column in zip(*rows, strict=True)) if rows else ([], [], [], [], [])
     n = len(rows)
     travel = {
-        "network": [None if i % 3 == 2 else f"n{row[0] % 2}" for i, row in enumerate(rows)], "record": np.arange(n) // 4,
+        "network": [None if i % 3 == 2 else f"n{row[0] % 2}" for i, row in enumerate(rows)],
         "entered": np.arange(n) % 4 == 0, "active_cores": np.where(np.arange(n) % 5 == 0, np.nan, 9.0),
     }  # fmt: skip
     return columns_of(ComponentNames(NAMES), index, x, p, t, ok=ok if rows else None, **(travel if rows else {}))

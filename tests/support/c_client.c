@@ -30,7 +30,6 @@ static long send_records(advisor_client *client, long records) {
     for (i = 0; i < records; i++) {
         advisor_row row = advisor_row_of(0, 4.0, 1.0, 0.25);
         row.network = network;
-        row.record = UINT64_C(1000000000000) + (uint64_t)i;
         row.entered = 1;
         row.active_cores = 3.0;
         row.peak_bytes = 4096.0;

@@ -64,7 +64,7 @@ def columns(rows: list[Row], network: str | None = "net", **fixed: Any) -> Colum
     n = len(rows)
     more = {key: [row.more.get(key, default) for row in rows] for key, default in (("ok", True), ("count", 1))}
     given = {
-        "network": None if network is None else [network] * n, "record": [row.record for row in rows],
+        "network": None if network is None else [network] * n,
         "entered": [row.entered for row in rows], "ok": more["ok"] if n else None, "count": more["count"],
     } | fixed  # fmt: skip
     times = [row.more.get("elapsed_s", 1.0) for row in rows]

@@ -88,7 +88,7 @@ def rich_batches(draw: st.DrawFn, rows_max: int = 120) -> Columns:
             "network": rng.integers(-1, 2, n),
             "networks": ("net", "other"),
             "entered": rng.random(n) < 0.3,
-            "record": np.where(rng.random(n) < 0.9, rng.integers(0, 9, n, dtype=np.uint64), np.uint64(ABSENT_U64)),
+            "replica": np.where(rng.random(n) < 0.9, rng.integers(0, 9, n, dtype=np.uint64), np.uint64(ABSENT_U64)),
         }
     if draw(st.booleans()):
         stray = draw(st.sampled_from([0.02, 0.3, 0.7]))
@@ -160,7 +160,7 @@ def by_observe(advisor: Advisor, columns: Columns) -> None:
             extra["active_cores"] = columns.active_cores[i].item()
         if columns.network is not None:
             extra["network"] = None if columns.network[i] < 0 else columns.networks[columns.network[i]]
-            extra["record"] = None if columns.record[i] == ABSENT_U64 else columns.record[i].item()
+            extra["replica"] = None if columns.replica[i] == ABSENT_U64 else columns.replica[i].item()
             if columns.entered[i]:
                 extra["entered"] = True
         advisor.observe(

@@ -59,7 +59,7 @@ def _event(kind: str, rng: random.Random, programs: set[str]) -> Event:
         rows[4].append({"count": 3, "machine": f"m{rng.randrange(5)}", "active_cores": rows[4][2] + 1})
     if kind == "flow":
         for number, row in enumerate(rows):
-            row.append({"network": "images", "record": rng.randrange(1000), "entered": number == 0})
+            row.append({"network": "images", "entered": number == 0})
     return "observe_rows", {"rows": rows}
 
 

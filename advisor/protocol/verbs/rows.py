@@ -131,7 +131,6 @@ class ObserveColumns(NumberedVerb):
     ok: bytes | None = None
     running: bytes | None = None
     network: Bin32 | None = None
-    record: Bin64 | None = None
     entered: bytes | None = None
     replica: Bin64 | None = None
     machine: Bin32 | None = None

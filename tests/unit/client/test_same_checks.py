@@ -23,7 +23,7 @@ BAD: tuple[dict[str, Any], ...] = (
     {"predictor": [1, 2], "dimensions": 3}, {"dimensions": 0}, {"dimensions": "2"}, {"dimensions": 2},
     {"count": 0}, {"count": 1.5}, {"count": "2"}, {"ok": 1}, {"ok": None}, {"running": "no"},
     {"machine": ""}, {"machine": "x" * 201}, {"network": 7},
-    {"record": -1}, {"record": 1.5}, {"record": 2**64 - 1}, {"replica": "a"}, {"entered": 1},
+    {"replica": -1}, {"replica": 1.5}, {"replica": 2**64 - 1}, {"replica": "a"}, {"record": 1}, {"entered": 1},
     {"active_cores": -1}, {"active_cores": "many"}, {"measures": 3}, {"measures": {"watts": 1}},
     {"measures": {"peak_bytes": -1}}, {"measures": {"energy_j": "x"}}, {"predictr": 3}, {"core": 2}, {"zzz": 0},
 )  # fmt: skip
@@ -54,7 +54,7 @@ def test_numbers_of_numpy_are_taken_everywhere() -> None:
     for size in np.arange(1, 20):
         for cores in np.array([1, 2, 4, 8], np.int32):
             adv.observe(
-                "m", predictor=size, cores=cores, elapsed_s=np.float32(size / cores), count=np.int16(2), record=np.int64(3),
+                "m", predictor=size, cores=cores, elapsed_s=np.float32(size / cores), count=np.int16(2), replica=np.int64(3),
                 network="n", ok=np.True_, active_cores=np.int8(1), measures={"peak_bytes": np.int64(10)},
             )  # fmt: skip
     assert adv.choose_cores(

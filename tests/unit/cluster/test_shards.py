@@ -36,7 +36,7 @@ def batch(producer: int, number: int) -> Columns:
     names = [f"p{producer}-c{i}" for i in range(7)]
     return columns_of(
         ComponentNames(names), rng.integers(0, 7, n), rng.uniform(1, 100, n), rng.choice([1.0, 2.0, 4.0], n),
-        rng.uniform(0.1, 1.0, n), network=[f"n{producer}"] * n, record=np.arange(n) // 3, entered=np.arange(n) % 3 == 0,
+        rng.uniform(0.1, 1.0, n), network=[f"n{producer}"] * n, entered=np.arange(n) % 3 == 0,
     )  # fmt: skip
 
 

@@ -120,7 +120,7 @@ def test_what_was_learned_of_the_flow_answers_where_the_query_is_silent() -> Non
     advisor = Advisor()
     advisor.define_network("a | b", id=3)
     for record in range(8):
-        advisor.observe("a" if record % 4 else "b", cores=1, elapsed_s=1.0, network="3", record=record, entered=True)
+        advisor.observe("a" if record % 4 else "b", cores=1, elapsed_s=1.0, network="3", entered=True)
     advisor.observe("c", cores=1, elapsed_s=1.0)
     learned = advisor.allocate_together([{"network": 3}, {"network": "c"}], cores=8)
     assert [part.name for part in learned.networks] == ["3", "2"]

@@ -31,8 +31,8 @@ from advisor.protocol.rows import columns_of_rows
 from advisor.protocol.verbs import METHODS, Names
 
 FULL = {
-    "count": 3, "ok": True, "running": False, "dimensions": 1, "network": "n", "record": 2**63, "entered": True,
-    "replica": 5, "machine": "m", "active_cores": 4.0, "killed": "time",
+    "count": 3, "ok": True, "running": False, "dimensions": 1, "network": "n", "entered": True,
+    "replica": 2**63, "machine": "m", "active_cores": 4.0, "killed": "time",
     "measures": {"peak_bytes": 1, "energy_j": 2.0},
 }  # fmt: skip
 
@@ -62,7 +62,7 @@ ROWS = st.lists(
 
 VALUES = st.floats(0, 2**60, width=64)
 OTHERS_ABSENT: dict[str, Any] = {
-    "count": 1, "ok": True, "running": False, "network": -1, "record": ABSENT_U64, "entered": False, "replica": ABSENT_U64,
+    "count": 1, "ok": True, "running": False, "network": -1, "entered": False, "replica": ABSENT_U64,
     "active_cores": math.nan, "killed": 0,
 }  # fmt: skip
 MACHINES = st.none() | st.sampled_from(["m", "n", "caf\u00e9", "cafe\u0301", "", "bad\n"])
@@ -77,7 +77,7 @@ MEASURED = st.fixed_dictionaries(
 
 OTHERS = st.fixed_dictionaries({
     "count": st.integers(0, 2**32 - 1), "ok": st.booleans(), "running": st.booleans(), "entered": st.booleans(),
-    "network": st.sampled_from([None, "n", "o"]), "record": st.integers(0, 2**64 - 2), "replica": st.integers(0, 2**64 - 2),
+    "network": st.sampled_from([None, "n", "o"]), "replica": st.integers(0, 2**64 - 2),
     "active_cores": st.just(math.nan) | st.floats(1, 64), "killed": st.sampled_from([None, "time", "memory"]),
 })  # fmt: skip
 
@@ -186,9 +186,8 @@ def test_every_optional_field_is_read_in_rows() -> None:
     assert batch.ok.tolist() == [True, True, True]
     assert batch.running.tolist() == [False, False, False]
     assert (batch.network.tolist(), batch.networks) == ([0, -1, -1], ("n",))
-    assert batch.record.tolist() == [2**63, ABSENT_U64, ABSENT_U64]
     assert batch.entered.tolist() == [True, False, False]
-    assert batch.replica.tolist() == [5, ABSENT_U64, ABSENT_U64]
+    assert batch.replica.tolist() == [2**63, ABSENT_U64, ABSENT_U64]
     assert np.array_equal(batch.active_cores, [4.0, np.nan, np.nan], equal_nan=True)
     assert (batch.machine.tolist(), batch.machines) == ([0, -1, -1], ("m",))
     assert list(batch.measures) == ["peak_bytes", "energy_j"]
@@ -237,7 +236,8 @@ BAD = [
     (["a", 1, 1, 1, {"measures": {"energy_j": 0}}], "invalid_measure", {"energy_j": 0.0}),
     (["a", 1, 1, 1, {"measures": {"energy_j": 1, "peak_bytes": 2**61}}], "invalid_measure", {"peak_bytes": 2.0**61}),
     (["a", 1, 1, 1, {"network": ""}], "invalid_network", ""),
-    (["a", 1, 1, 1, {"record": -1}], "invalid_row", -1),
+    (["a", 1, 1, 1, {"replica": -1}], "invalid_row", -1),
+    (["a", 1, 1, 1, {"record": 1}], "unknown_key", "record"),
     (["a", 1, 1, 1, {"active_cores": "2"}], "invalid_row", "2"),
     (["a", 1, 1, 1, {"measures": {"joules": 1}}], "unknown_key", "joules"),
     (["a", -1, 1, 1], "invalid_predictor", -1.0),

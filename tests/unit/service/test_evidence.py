@@ -100,8 +100,8 @@ async def test_a_service_answers_from_the_evidence_that_it_sends(tmp_path: Path)
         with SyncClient(path) as client:
             client.observe_rows(ROWS)
             client.define_network("a .. (b | c)", id="known")
-            for entered, leaf in enumerate("bccb"):  # the learned flow is part of the request
-                client.observe(leaf, 1.0, 1, elapsed_s=1.0, network="known", record=entered)
+            for leaf in "bccb":  # the learned flow is part of the request
+                client.observe(leaf, 1.0, 1, elapsed_s=1.0, network="known")
             client.flush()
             for verb, (_, request) in ASKED.items():
                 more = {"shares": [[1, 3]]} if verb == "allocate" else {}

@@ -25,7 +25,6 @@ async def test_hello_tells_protocol_limits_features_and_the_durable_sequence(tmp
             "machine",
             "measures",
             "network",
-            "record",
             "entered",
             "replica",
             "active_cores",

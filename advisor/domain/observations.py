@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -17,7 +16,7 @@ from numpy.typing import ArrayLike
 from advisor.domain import limits, vectors
 from advisor.domain.answers import Refusals
 from advisor.domain.names import normalised_name
-from advisor.domain.rows import BOUNDS, FLOW_FIELDS, KILLED, MAY_BE_ABSENT, killed_codes
+from advisor.domain.rows import BOUNDS, FIELDS, KILLED, REFUSALS, killed_code, killed_codes
 from advisor.domain.vectors import Bools, Floats, Ints, Words
 from advisor.errors import InvalidValue, shorten
 
@@ -175,17 +174,12 @@ class Columns:
         return replace(self, components=self.components.subset(present), index=index.astype(np.int64))
 
 
-_OPTIONAL_COLUMNS = (
-    "count",
-    "ok",
-    "running",
-    "further",
-    "machine",
-    *FLOW_FIELDS,
-    "active_cores",
-    "killed",
-    "absent",
-)
+# The types of the optional columns of `Columns` that are not names, nor maps.
+_KINDS: Mapping[str, Any] = {
+    "count": np.int64, "ok": np.bool_, "running": np.bool_, "entered": np.bool_, "killed": np.int64, "replica": np.uint64,
+    "active_cores": np.float64,
+}  # fmt: skip
+_OPTIONAL_COLUMNS = (*_KINDS, "further", "machine", "network", "absent")
 
 
 def refusals_of(codes: Mapping[str, Bools], columns: Columns) -> Refusals:
@@ -202,25 +196,20 @@ def refusals_of(codes: Mapping[str, Bools], columns: Columns) -> Refusals:
 
 
 def _offending(columns: Columns, row: int, code: str) -> Any:
-    if columns.misread is not None and row in columns.misread.values:
+    if columns.misread is not None and code in columns.misread.codes and row in columns.misread.values:
         return columns.misread.values[row]
     if code == "invalid_measure":
         measured = {name: values[row].item() for name, values in columns.measures.items()}
         return next(({name: t} for name, t in measured.items() if vectors.outside(t, *limits.MEASURES[name])), None)
-    if code in MAY_BE_ABSENT and (values := getattr(columns, MAY_BE_ABSENT[code][0])) is not None:
-        return values[row].item()
     if code == "invalid_dimensions":
         return 1 if columns.further is None else 1 + int(np.count_nonzero(~np.isnan(columns.further[row])))
     if code == "invalid_predictor" and columns.further is not None:
         point = vectors.point(columns.predictor[row].item(), columns.further[row])
         return next((x for x in point if not 0.0 <= x <= limits.PREDICTOR_MAX), None)
-    if code in BOUNDS:
-        values = getattr(columns, BOUNDS[code][0])
-        return None if values is None else values[row].item()
-    return columns.components.names[int(columns.index[row])] if code in _CODES_OF_NAMES else None
-
-
-_CODES_OF_NAMES = ("invalid_name", "too_many_components")
+    if code in ("invalid_name", "too_many_components"):
+        return columns.components.names[int(columns.index[row])]
+    values = getattr(columns, code.removeprefix("invalid_"), None)
+    return None if values is None else values[row].item()
 
 
 def bad_rows(columns: Columns) -> dict[str, Bools]:
@@ -234,11 +223,12 @@ def bad_rows(columns: Columns) -> dict[str, Bools]:
     seen = np.zeros(len(columns), np.bool_)
     found: dict[str, Bools] = {}
     misread: Mapping[str, Bools] = {} if columns.misread is None else columns.misread.codes
-    for code, mask in chain(misread.items(), checks.items()):
-        new = mask & ~seen
-        seen |= mask
-        if new.any():
-            found[code] = found[code] | new if code in found else new
+    for code in REFUSALS:
+        for mask in (masks[code] for masks in (misread, checks) if code in masks):
+            new = mask & ~seen
+            seen |= mask
+            if new.any():
+                found[code] = found[code] | new if code in found else new
     return found
 
 
@@ -259,9 +249,9 @@ def _checks(columns: Columns) -> dict[str, Bools]:
             wrong = vectors.bad_further(columns.further)
             if wrong.any():
                 found[code] = found[code] | wrong if code in found else wrong
-    for code, (name, most) in MAY_BE_ABSENT.items():
-        if (values := getattr(columns, name)) is not None and (wrong := vectors.outside(values, 0.0, most)).any():
-            found[code] = wrong
+    busy = columns.active_cores
+    if busy is not None and (wrong := vectors.outside(busy, 0.0, limits.CORES_MAX)).any():
+        found["invalid_active_cores"] = wrong
     for name, values in columns.measures.items():
         wrong = vectors.outside(values, *limits.MEASURES[name])
         if wrong.any():
@@ -297,20 +287,18 @@ def columns_of(
         worst = rows.min() if rows.min() < 0 else rows.max()
         raise InvalidValue("index", int(worst), f"a component's number from 0 to {len(components) - 1}")
     x, further = vectors.points("predictor", predictor, n, optional.pop("dimensions", None))
-    kinds = (
-        ("count", np.int64), ("ok", np.bool_), ("running", np.bool_), ("entered", np.bool_), ("active_cores", np.float64),
-    )  # fmt: skip
-    counted: dict[str, Any] = {
-        key: vectors.vector(key, values, kind, n)
-        for key, kind in kinds
-        if (values := optional.pop(key, None)) is not None
-    }
-    if (cut := optional.pop("killed", None)) is not None:
-        counted["killed"] = killed_column(vectors.vector("killed", killed_codes(cut), np.int64, n))
+    counted: dict[str, Any] = {}
+    for key, kind in _KINDS.items():
+        if (values := optional.pop(key, None)) is None:
+            continue
+        if key == "replica":
+            counted[key] = vectors.identities(key, values, n)
+        else:
+            counted[key] = vectors.vector(key, killed_codes(values) if key == "killed" else values, kind, n)
+    if "killed" in counted:
+        _refuse_killed(counted["killed"])
     labels = optional.pop("labels", None)
     named = named_columns(optional.pop("machine", None), optional.pop("network", None), labels, n)
-    if (values := optional.pop("replica", None)) is not None:
-        counted["replica"] = vectors.identities("replica", values, n)
     measures = vectors.measures(optional.pop("measures", None), n)
     if optional:
         unknown = min(optional)
@@ -329,13 +317,27 @@ def columns_of(
     )
 
 
-def killed_column(codes: Ints) -> Ints:
-    """Return a column of `killed` whose numbers stand for something; raises InvalidValue."""
+def _refuse_killed(codes: Ints) -> None:
     if len(codes) and not 0 <= codes.min() <= codes.max() <= len(KILLED):
-        raise InvalidValue(
-            "killed", int(codes.max()), f"0, or {', '.join(f'{1 + i} ({word})' for i, word in enumerate(KILLED))}"
-        )
-    return codes
+        worst = codes.min() if codes.min() < 0 else codes.max()
+        raise InvalidValue("killed", int(worst), f"0, {', '.join(f'{killed_code(why)} ({why})' for why in KILLED)}")
+
+
+def columns_from_fields(fields: Mapping[str, Mapping[int, Any]], n: int) -> dict[str, Any]:
+    """Return the optional columns of n rows, as `Columns` has them, from field -> row -> value as `checked_fields` has it."""
+    machine, network = (
+        [by_row.get(row) for row in range(n)] if (by_row := fields.get(key)) else None for key in ("machine", "network")
+    )
+    columns: dict[str, Any] = named_columns(machine, network, None, n)
+    for key in _KINDS.keys() & fields.keys():
+        values: Any = fields[key].values()
+        column = columns[key] = np.full(n, FIELDS[key].absent, _KINDS[key])
+        column[list(fields[key])] = [killed_code(why) for why in values] if key == "killed" else list(values)
+    measures: dict[str, Any] = {name: np.full(n, np.nan) for name in limits.MEASURES}
+    for row, given in fields.get("measures", {}).items():
+        for name, value in given.items():
+            measures[name][row] = value
+    return columns | {"measures": vectors.measured(measures)}
 
 
 def named_columns(machines: Any, networks: Any, labels: Any, n: int) -> dict[str, Any]:

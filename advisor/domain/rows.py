@@ -1,28 +1,25 @@
-"""One row, checked field by field, without numpy: what `Advisor.observe` and the clients' `observe` take."""
+"""One row, checked field by field, without numpy: what `Advisor.observe`, the clients' `observe` and the wire take."""
 
 from __future__ import annotations
 
 import operator
-from collections.abc import Mapping, Sequence
-from functools import lru_cache
+from collections.abc import Callable, Mapping, Sequence
+from functools import lru_cache, partial
+from math import nan
 from numbers import Real
-from typing import Any, Protocol, Required, TypedDict, cast
+from typing import Any, NamedTuple, Protocol, Required, TypedDict, cast
 
 from advisor.domain import limits
 from advisor.domain.names import NAME_BOUND, checked_name
 from advisor.errors import InvalidValue, UnknownKey, nearest, not_one_of
 
-# Optional fields that are learned from, and those that are counted only.
-FLOW_FIELDS = ("network", "entered", "replica")
-LEARNED_FIELDS = ("count", "dimensions", "machine", "measures", *FLOW_FIELDS, "active_cores", "killed")
-COUNTED_FIELDS = ("ok", "running")
 KILLED = ("memory", "time")  # what a run was killed for; in a column 1 and 2, 0 where it was not
-OPTIONAL_FIELDS = (*LEARNED_FIELDS, *COUNTED_FIELDS)
-IDENTITY_MAX = 2**64 - 2  # of replicas; the next one stands for none
+ABSENT_U32 = 2**32 - 1  # of a label's number on the wire: this row has none
+ABSENT_U64 = 2**64 - 1  # of replicas: the same
 PLAIN = frozenset((float, int))  # Python's own numbers, but for truth values
 NAMES_REMEMBERED = 4096  # names known to be good: to look at one takes 10 times as long
 
-# One line a check: code, what is bad about a row. In order: the first that matches names the refusal.
+# The numbers that rows must have, and how many runs each stands for: code of a refusal, field, least and most.
 BOUNDS: Mapping[str, tuple[str, float, float]] = {
     "invalid_predictor": ("predictor", 0.0, limits.PREDICTOR_MAX),
     "invalid_cores": ("cores", limits.CORES_MIN, limits.CORES_MAX),
@@ -32,22 +29,8 @@ BOUNDS: Mapping[str, tuple[str, float, float]] = {
 _X, _P_LOW, _P_HIGH = limits.PREDICTOR_MAX, limits.CORES_MIN, limits.CORES_MAX
 _T_LOW, _T_HIGH = limits.ELAPSED_MIN_S, limits.ELAPSED_MAX_S
 
-# Columns that are NaN where a row has none: name, and the most that they may be, from 0 on.
-MAY_BE_ABSENT: Mapping[str, tuple[str, float]] = {
-    "invalid_active_cores": ("active_cores", limits.CORES_MAX),
-}
 
-
-class Travel(TypedDict, total=False):
-    """Where a row ran among others, as far as it tells."""
-
-    network: str | None
-    entered: bool | None
-    replica: int | None
-    active_cores: float | None
-
-
-class RowFields(Travel, total=False):
+class RowFields(TypedDict, total=False):
     """The optional fields of a row."""
 
     count: int
@@ -57,6 +40,10 @@ class RowFields(Travel, total=False):
     machine: str | None
     measures: Mapping[str, float] | None
     killed: str | None
+    network: str | None
+    entered: bool | None
+    replica: int | None
+    active_cores: float | None
 
 
 class ColumnFields(TypedDict, total=False):
@@ -97,34 +84,6 @@ class Array(Protocol):
 Point = float | Sequence[float] | Array | None  # a row's predictor
 
 
-def measure_bound(name: str) -> str:
-    """Return the bound of a measure, in words."""
-    low, high = limits.MEASURES[name]
-    return f"a finite number from {low:g} to {high:g}"
-
-
-def bound_text(code: str) -> str:
-    """Return the bound that a refusal code stands for, in words."""
-    if code in BOUNDS:
-        _, low, high = BOUNDS[code]
-        return f"a finite number from {low:g} to {high:g}"
-    return _BOUND_TEXTS.get(code, code)
-
-
-_BOUND_TEXTS: Mapping[str, str] = {
-    "invalid_dimensions": "as many predictor values as its component's rows have; others are refused",
-    "invalid_name": NAME_BOUND,
-    "too_many_components": "a known component, or fewer components",
-    "invalid_row": "[component, predictor, cores, elapsed_s, {optional}]: a name, numbers, a map of known fields",
-    "unknown_key": f"one of {', '.join(OPTIONAL_FIELDS)}",
-    "invalid_machine": NAME_BOUND,
-    "invalid_network": NAME_BOUND,
-    "invalid_active_cores": f"a finite number from 0 to {limits.CORES_MAX:g}",
-    "invalid_measure": ", ".join(f"{name} {measure_bound(name)}" for name in limits.MEASURES),
-}
-REFUSALS = (*BOUNDS, *_BOUND_TEXTS)  # the codes with which a row may be refused
-
-
 def is_number(value: object) -> bool:
     """Return True for a real number of Python or numpy; a truth value is none."""
     return isinstance(value, (float, int, Real)) and not isinstance(value, bool)
@@ -148,16 +107,117 @@ def whole(field: str, value: Any, low: int, high: int | None = None, hint: str =
     return operator.index(value)
 
 
-def check_row(predictor: Any, cores: Any, elapsed_s: Any, count: Any, ok: Any, running: Any) -> None:
-    """Refuse numbers of a row outside their domain, and flags that are not true or false; raises InvalidValue."""
-    for (code, (field, low, high)), value in zip(BOUNDS.items(), (predictor, cores, elapsed_s, count), strict=True):
-        if (type(value) not in PLAIN and not is_number(value)) or not low <= value <= high:
-            raise InvalidValue(field, value, bound_text(code))
-    if type(count) is not int and not is_whole(count):
-        raise InvalidValue("count", count, "a whole number of runs")
-    for field, value in (("ok", ok), ("running", running)):
-        if type(value) is not bool and not is_truth(value):
-            raise InvalidValue(field, value, "true or false")
+def _truth(field: str, value: Any) -> bool:
+    if not is_truth(value):
+        raise InvalidValue(field, value, "true or false")
+    return bool(value)
+
+
+def _within(low: float, high: float) -> str:
+    return f"a finite number from {low:g} to {high:g}"
+
+
+def measure_bound(name: str) -> str:
+    """Return the bound of a measure, in words."""
+    return _within(*limits.MEASURES[name])
+
+
+def _number_or_nan(field: str, value: Any, low: float, high: float) -> float:
+    """Return a number within its bounds, or NaN, which is none."""
+    if not is_number(value) or value < low or value > high:
+        raise InvalidValue(field, value, _within(low, high))
+    return float(value)
+
+
+def _killed(field: str, value: Any) -> str:
+    if value not in KILLED:
+        raise not_one_of(field, value, KILLED)
+    return value
+
+
+def _measures(field: str, measures: Any) -> dict[str, float]:
+    """Return measures by name, without those that are None or NaN: they were not measured."""
+    if not isinstance(measures, Mapping):
+        raise InvalidValue(field, measures, f"a map with the keys {', '.join(limits.MEASURES)}")
+    found: dict[str, float] = {}
+    for name, value in cast("Mapping[Any, Any]", measures).items():
+        if name not in limits.MEASURES:
+            raise not_one_of(field, name, limits.MEASURES)
+        if value is not None:
+            found[name] = _number_or_nan(f"{field}.{name}", value, *limits.MEASURES[name])
+    return {name: value for name, value in found.items() if value == value}  # noqa: PLR0124 - NaN is not
+
+
+class RowField(NamedTuple):
+    """An optional field of a row: what it takes in a row and as a column, and what it means."""
+
+    check: Callable[[str, Any], Any]  # (field, value) to the value as Python's own; raises InvalidValue
+    words: str  # what a row may have, as the protocol page says it
+    column: str  # the type of a column of the wire, as numpy writes it; "" where there is no such column
+    absent: Any  # what a column has where a row has none
+    meaning: str
+
+
+_LABEL = (checked_name, f"name: {NAME_BOUND}", "<u4", ABSENT_U32)
+FIELDS: Mapping[str, RowField] = {
+    "count": RowField(
+        partial(whole, low=1, high=limits.COUNT_MAX), "integer, 1 to 2^32", "<u4", 1,
+        "the row stands for so many equal runs; `elapsed_s` is their mean",
+    ),
+    "dimensions": RowField(
+        partial(whole, low=1, high=limits.DIMENSIONS_MAX), f"integer, 1 to {limits.DIMENSIONS_MAX}", "", None,
+        "values of one `predictor`, which is then an array; as column one integer a batch, `predictor` is row-major",
+    ),
+    "machine": RowField(*_LABEL, "where it ran"),
+    "measures": RowField(
+        _measures, "`{peak_bytes, energy_j}`", "", {},
+        "peak memory in bytes, energy in joules; as columns a map of f64, NaN: not measured",
+    ),
+    "network": RowField(*_LABEL, "the id of the network that it ran in, as text"),
+    "entered": RowField(_truth, "boolean", "u1", False, "true: its record entered the network with this row"),
+    "replica": RowField(
+        partial(whole, low=0, high=ABSENT_U64 - 1), "integer, 0 to 2^64 − 2", "<u8", ABSENT_U64,
+        "tag value of the innermost index split",
+    ),
+    "active_cores": RowField(
+        partial(_number_or_nan, low=0.0, high=limits.CORES_MAX), "number, 0 to 2^20", "<f8", nan,
+        "mean busy cores of the machine meanwhile, its own included",
+    ),
+    "killed": RowField(
+        _killed, "`memory` or `time`", "u1", 0,
+        "what the run was killed for, as column 1, 2 or 0: `elapsed_s` and `measures` are lower bounds, `ok` and "
+        "`running` do not matter",
+    ),
+    "ok": RowField(_truth, "boolean", "u1", True, "false: the run failed; counted, not learned"),
+    "running": RowField(
+        _truth, "boolean", "u1", False, "true: not ended, `elapsed_s` is a lower bound; counted, not learned"
+    ),
+}  # fmt: skip
+LEARNED_FIELDS, COUNTED_FIELDS = tuple(FIELDS)[:-2], tuple(FIELDS)[-2:]
+_CODES = {"component": "invalid_name"} | {name: f"invalid_{name}" for name in FIELDS} | {"measures": "invalid_measure"}
+
+# The codes with which a row may be refused, in the order in which a row is looked at: what each asks of it.
+REFUSALS: Mapping[str, str] = {
+    "invalid_row": "[component, predictor, cores, elapsed_s, {optional}]",
+    "unknown_key": f"one of {', '.join(FIELDS)}",
+    "invalid_name": NAME_BOUND,
+    **{code: _within(low, high) for code, (_, low, high) in BOUNDS.items()},
+    **{_CODES[name]: field.words for name, field in FIELDS.items() if name != "count"},
+    "invalid_dimensions": "as many predictor values as its component's rows have, 1 to 4; others are refused",
+    "invalid_measure": ", ".join(f"{name} {measure_bound(name)}" for name in limits.MEASURES),
+    "too_many_components": "a known component, or fewer components",
+}
+
+
+def code_of(error: UnknownKey | InvalidValue) -> str:
+    """Return the code with which a row is refused for an error about one of its fields."""
+    field = (error.field or "").partition(".")[0]
+    return error.code if isinstance(error, UnknownKey) else _CODES.get(field, f"invalid_{field}")
+
+
+def bound_text(code: str) -> str:
+    """Return the bound that a refusal code stands for, in words."""
+    return REFUSALS.get(code, code)
 
 
 def killed_codes(values: Any) -> Any:
@@ -168,31 +228,21 @@ def killed_codes(values: Any) -> Any:
         v is None or isinstance(v, str) for v in cast("list[Any]", values)
     ):
         return cast("Any", values)
-    return [0 if value is None else 1 + KILLED.index(checked_killed(value)) for value in cast("list[Any]", values)]
+    return [killed_code(None if value is None else _killed("killed", value)) for value in cast("list[Any]", values)]
 
 
-def checked_killed(value: Any) -> str:
-    """Return what a run was killed for; raises InvalidValue."""
-    if value not in KILLED:
-        raise not_one_of("killed", value, KILLED)
-    return value
+def killed_code(why: str | None) -> int:
+    """Return what stands in a column for what a run was killed for."""
+    return 0 if why is None else 1 + KILLED.index(why)
 
 
-def point_of(predictor: Any, dimensions: Any = None) -> tuple[float, ...]:
+def point_of(predictor: Any) -> tuple[float, ...]:
     """Return the 1 to 4 values of a predictor that is not None.
 
-    Raises InvalidValue when it is neither a number nor a vector of 1 to 4, a value lies outside its domain, or `dimensions`
-    disagrees.
+    Raises InvalidValue when it is neither a number nor a vector of 1 to 4, or a value lies outside its domain.
     """
     values = cast("Sequence[Any]", (predictor,) if is_number(predictor) else _values(predictor))
-    if not 1 <= len(values) <= limits.DIMENSIONS_MAX:
-        raise InvalidValue("predictor", predictor, f"a number, or an array of 1 to {limits.DIMENSIONS_MAX}")
-    if dimensions is not None:
-        if not is_whole(dimensions) or not 1 <= dimensions <= limits.DIMENSIONS_MAX:
-            raise InvalidValue("dimensions", dimensions, f"an integer from 1 to {limits.DIMENSIONS_MAX}")
-        if dimensions != len(values):
-            raise InvalidValue("dimensions", dimensions, f"{len(values)}, the values of predictor")
-    if not all(map(is_number, values)):
+    if not 1 <= len(values) <= limits.DIMENSIONS_MAX or not all(map(is_number, values)):
         raise InvalidValue("predictor", predictor, f"a number, or an array of 1 to {limits.DIMENSIONS_MAX}")
     for value in values:
         if not 0.0 <= value <= limits.PREDICTOR_MAX:
@@ -210,53 +260,26 @@ def _values(predictor: Any) -> Sequence[Any]:
     raise InvalidValue("predictor", predictor, f"a number, or an array of 1 to {limits.DIMENSIONS_MAX}")
 
 
-def measures_of(measures: Any) -> dict[str, float]:
-    """Return the measures of a row by name, without those that are None or NaN: they were not measured.
+def checked_fields(given: Any, values: int) -> dict[str, Any]:
+    """Return the optional fields of a row whose predictor has so many values, but for those that say nothing.
 
-    Raises InvalidValue naming the measure, its value and its bound.
+    Raises UnknownKey for a field that no row has; InvalidValue naming the first wrong field, its value and its bound.
     """
-    if not isinstance(measures, Mapping):
-        raise InvalidValue("measures", measures, f"a map with the keys {', '.join(limits.MEASURES)}")
-    found: dict[str, float] = {}
-    for name, value in cast("Mapping[Any, Any]", measures).items():
-        if name not in limits.MEASURES:
-            raise not_one_of("measures", name, limits.MEASURES)
-        if value is None:
-            continue
-        low, high = limits.MEASURES[name]
-        if not is_number(value) or value < low or value > high:
-            raise InvalidValue(f"measures.{name}", value, measure_bound(name))
-        if value == value:  # noqa: PLR0124 - NaN is not
-            found[name] = float(value)
-    return found
-
-
-def travel_of(given: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the fields of a row that say where it ran among others, checked, without those that are None.
-
-    Raises UnknownKey for a field that no row has; InvalidValue naming the field, its value and its bound.
-    """
-    found: dict[str, Any] = {}
-    for name, value in given.items():
-        if name not in Travel.__annotations__:
+    if not isinstance(given, Mapping):
+        raise InvalidValue("row", given, bound_text("invalid_row"))
+    there = cast("Mapping[str, Any]", given)
+    for name in there:
+        if name not in FIELDS:
             raise UnknownKey(
-                f"a row has no field {name[:40]!r}", field=name, value=value, bound=", ".join(OPTIONAL_FIELDS),
-                hint=nearest(name, ("predictor", "cores", "elapsed_s", *OPTIONAL_FIELDS)),
+                f"a row has no field {name[:40]!r}", field=name, value=name, bound=", ".join(FIELDS),
+                hint=nearest(name, ("predictor", "cores", "elapsed_s", *FIELDS)),
             )  # fmt: skip
-        if value is None:
-            continue
-        if name == "network":
-            found[name] = checked_name(name, value)
-        elif name == "entered":
-            if not is_truth(value):
-                raise InvalidValue(name, value, "true or false")
-            found[name] = bool(value)
-        elif (code := f"invalid_{name}") in MAY_BE_ABSENT:
-            if not is_number(value) or not 0.0 <= value <= MAY_BE_ABSENT[code][1]:
-                raise InvalidValue(name, value, bound_text(code))
-            found[name] = float(value)
-        else:
-            found[name] = whole(name, value, 0, IDENTITY_MAX)
+    found: dict[str, Any] = {}
+    for name, field in FIELDS.items() if len(there) > 1 else ((name, FIELDS[name]) for name in there):
+        if (value := there.get(name)) is not None and (value := field.check(name, value)) != field.absent:
+            found[name] = value
+    if found.pop("dimensions", values) != values:
+        raise InvalidValue("dimensions", there["dimensions"], f"{values}, the values of predictor")
     return found
 
 
@@ -266,34 +289,24 @@ _name = lru_cache(NAMES_REMEMBERED)(checked_name)
 def row_of(component: Any, predictor: Any, cores: Any, elapsed_s: Any, optional: Mapping[str, Any]) -> list[Any]:
     """Return an observation as a row of the wire; its numbers become floats, a predictor of several values a list.
 
-    Raises InvalidValue, UnknownKey: what `Advisor.observe` would refuse, in the same words. Whether the component has that
-    many predictors, or there is room for it, only who learns it can tell.
+    Raises InvalidValue, UnknownKey. Whether the component has that many predictors, or there is room for it, only who
+    learns it can tell.
     """
     name = _name("component", component) if type(component) is str else checked_name("component", component)
     if (
         not optional
         and type(elapsed_s) is float
-        and type(cores) in (float, int)
-        and type(predictor) in (float, int)
+        and type(cores) in PLAIN
+        and type(predictor) in PLAIN
         and _T_LOW <= elapsed_s <= _T_HIGH
         and _P_LOW <= cores <= _P_HIGH
         and 0.0 <= predictor <= _X
     ):
         return [name, float(predictor), float(cores), elapsed_s]
-    x, further, dimensions = predictor, list[float](), optional.get("dimensions")
-    if x is not None and (dimensions is not None or hasattr(x, "__len__")):
-        x, *further = point_of(x, dimensions)
-    count, ok, running = optional.get("count", 1), optional.get("ok", True), optional.get("running", False)
-    check_row(1.0 if x is None else x, cores, elapsed_s, count, ok, running)
-    row = [name, None if x is None else [x, *further] if further else float(x), float(cores), float(elapsed_s)]
-    if not optional:
-        return row
-    fields = {key: value for key, value in optional.items() if key not in ("dimensions", "count", *COUNTED_FIELDS)}
-    machine, measures, killed = (fields.pop(key, None) for key in ("machine", "measures", "killed"))
-    found = travel_of(fields)
-    found |= {} if count == 1 else {"count": int(count)}
-    found |= ({} if ok else {"ok": False}) | ({"running": True} if running else {})
-    found |= {} if killed is None else {"killed": checked_killed(killed)}
-    found |= {} if machine is None else {"machine": checked_name("machine", machine)}
-    found |= {"measures": reported} if measures is not None and (reported := measures_of(measures)) else {}
+    point = () if predictor is None else point_of(predictor)
+    for (code, (field, low, high)), value in zip(BOUNDS.items(), (0.0, cores, elapsed_s), strict=False):
+        if (type(value) not in PLAIN and not is_number(value)) or not low <= value <= high:
+            raise InvalidValue(field, value, bound_text(code))
+    row = [name, list(point) if len(point) > 1 else point[0] if point else None, float(cores), float(elapsed_s)]
+    found = checked_fields(optional, len(point) or 1) if optional else None
     return [*row, found] if found else row

@@ -13,6 +13,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from advisor.domain.limits import DIMENSIONS_MAX, MEASURES, PREDICTOR_MAX
 from advisor.domain.names import normalised_name
+from advisor.domain.rows import ABSENT_U32, ABSENT_U64, is_whole, whole
 from advisor.errors import InvalidValue, not_one_of
 
 Floats = NDArray[np.float64]
@@ -21,8 +22,6 @@ Bools = NDArray[np.bool_]
 Words = NDArray[np.uint64]
 
 NONE_NAMED = -1  # the number of no label
-ABSENT_U32 = 2**32 - 1  # the same, where numbers are unsigned
-ABSENT_U64 = 2**64 - 1  # of replicas: this row has none
 _KINDS = {np.float64: ("fiu", "numbers"), np.int64: ("iu", "integers"), np.bool_: ("b", "booleans")}
 
 
@@ -54,7 +53,7 @@ def vector(name: str, values: ArrayLike, dtype: Any, length: int | None) -> NDAr
     if array.ndim != 1:
         raise InvalidValue(name, values, f"a vector of {_KINDS[dtype][1]}")
     if length is not None and len(array) != length:
-        raise InvalidValue(name, len(array), f"a vector of {length} values, as index has")
+        raise InvalidValue(name, len(array), f"{length} values, as index has")
     if dtype is np.int64 and array.dtype == np.uint64 and array.size and array.max() > np.uint64(2**63 - 1):
         raise InvalidValue(name, int(array.max()), "an integer below 2**63")
     with np.errstate(over="ignore"):  # a wider float beyond this one's range becomes infinite: its row is refused
@@ -76,7 +75,7 @@ def points(name: str, values: ArrayLike | None, n: int, dimensions: Any = None) 
     dimensions : int, optional
         d, 1 to 4; absent: what the shape says.
     """
-    d = 1 if dimensions is None else checked_dimensions(dimensions)
+    d = 1 if dimensions is None else whole("dimensions", dimensions, 1, DIMENSIONS_MAX)
     if values is None:
         if d > 1:
             raise InvalidValue(name, None, f"{d} values a row, as dimensions says")
@@ -135,17 +134,6 @@ def bad_further(further: Floats) -> Bools:
     wrong = (further < 0.0) | (further > PREDICTOR_MAX)  # False where NaN
     wrong[:, 1:] |= absent[:, :-1] & ~absent[:, 1:]
     return np.logical_or.reduce(wrong, axis=1)
-
-
-def checked_dimensions(value: Any) -> int:
-    """Return the number of values of a predictor; raises InvalidValue."""
-    if not _is_integer(value) or not 1 <= value <= DIMENSIONS_MAX:
-        raise InvalidValue("dimensions", value, f"an integer from 1 to {DIMENSIONS_MAX}")
-    return int(value)
-
-
-def _is_integer(value: object) -> bool:
-    return isinstance(value, (int, np.integer)) and not isinstance(value, bool)
 
 
 def _shape(array: NDArray[Any]) -> str:
@@ -235,7 +223,7 @@ def identities(name: str, values: Any, n: int) -> Words:
     bound = f"integers from 0 to {ABSENT_U64 - 1}, None or -1 for none"
     if isinstance(values, (list, tuple)):
         plain = [ABSENT_U64 if v is None or v == -1 else v for v in cast("Sequence[Any]", values)]
-        wrong = [v for v in plain if not _is_integer(v) or not 0 <= v <= ABSENT_U64]
+        wrong = [v for v in plain if not is_whole(v) or not 0 <= v <= ABSENT_U64]
         if wrong:
             raise InvalidValue(name, wrong[0], bound)
         array = np.array(plain, np.uint64)
@@ -270,13 +258,6 @@ def measures(given: Any, n: int) -> dict[str, Floats]:
         for name in MEASURES
         if columns.get(name) is not None
     })  # fmt: skip
-
-
-def sparse(given: Mapping[int, float], n: int) -> Floats:
-    """Return a column (n,) from the values of some rows; NaN in the others."""
-    column = np.full(n, np.nan)
-    column[list(given)] = list(given.values())
-    return column
 
 
 def measured(columns: Mapping[str, Floats]) -> dict[str, Floats]:

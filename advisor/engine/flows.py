@@ -26,7 +26,10 @@ from advisor.models.flow_structure import FlowStructure, flow_of
 ROUTES = ("shares", "depths", "fan_outs", "returns")  # of a flow and of a request alike: lists, an entry a node
 STEERING = ("shares", "depths", "returns")  # say how often boxes are visited; a fan-out does not
 # A row refused for these has no component, no network, or no number of runs; all others tell where a record was.
-UNREADABLE = ("invalid_row", "unknown_key", "invalid_name", "invalid_network", "invalid_count")
+UNREADABLE = (
+    "invalid_row", "unknown_key", "invalid_name", "invalid_network", "invalid_count", "invalid_entered", "invalid_ok",
+    "invalid_running", "invalid_killed",
+)  # fmt: skip
 
 Definition = str | list[dict[str, Any]]
 NetworkId = int | str

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields, replace
-from typing import Any, Final
+from typing import Any, Final, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
-from advisor.domain.observations import Bools, Columns, ComponentNames, Floats, Ints, columns_of
+from advisor.domain import vectors
+from advisor.domain.observations import Bools, Columns, ComponentNames, Floats, Ints, columns_from_fields
 
 # What is learned beside a component's times with a predictor goes through the same tables, under a name that nobody can send:
 # no name may hold a control character. Rows without predictor come under the first of these names, measures behind it.
@@ -93,11 +94,17 @@ def first_rows(known: Ints, batches: Sequence[Rows]) -> list[tuple[int, int]]:
 
 
 def columns_of_row(
-    component: str, predictor: Any, cores: float, elapsed_s: float, optional: Mapping[str, Any]
+    component: str, predictor: Any, cores: float, elapsed_s: float, fields: Mapping[str, Any]
 ) -> Columns:
-    """Return one row as columns: a row of `advisor.domain.rows.row_of`, which has checked it."""
-    given = {name: [value] for name, value in optional.items()}
-    if "measures" in optional:
-        given["measures"] = {name: [value] for name, value in optional["measures"].items()}  # type: ignore[assignment]
-    points = None if predictor is None else [predictor]
-    return columns_of(ComponentNames([component]), [0], points, [cores], [elapsed_s], **given)
+    """Return one row, as `row_of` gives it, as columns."""
+    point = cast("list[float]", predictor if isinstance(predictor, list) else [1.0 if predictor is None else predictor])
+    return Columns(
+        ComponentNames([component]),
+        np.zeros(1, np.int64),
+        np.array(point[:1]),
+        np.array([cores]),
+        np.array([elapsed_s]),
+        further=vectors.further_of({0: point[1:]}, 1) if len(point) > 1 else None,
+        absent=np.ones(1, np.bool_) if predictor is None else None,
+        **columns_from_fields({name: {0: value} for name, value in fields.items()}, 1),
+    )

@@ -14,7 +14,8 @@ from typing import Any
 import numpy as np
 
 from advisor.domain.observations import Columns
-from advisor.domain.vectors import ABSENT_U64, Bools, Ints, Words
+from advisor.domain.rows import ABSENT_U64
+from advisor.domain.vectors import Bools, Ints, Words
 
 KEYS_MAX = 4_096  # of a network; further ones are counted together, and shares that need them are not known
 REPLICAS_MAX = 4_096  # of all splits of a network, the first ones that come; runs of further ones are in no fan-out

@@ -2,23 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-from advisor.domain import limits, vectors
-from advisor.domain.observations import Columns, ComponentNames, killed_column, named_columns
+from advisor.domain import limits
+from advisor.domain.observations import Columns, ComponentNames, columns_of
+from advisor.domain.rows import FIELDS
 from advisor.errors import InvalidValue, TooLarge, UnknownNameId
 from advisor.protocol import verbs
-
-_FLAGS = frozenset(("ok", "running", "entered"))
-_OPTIONAL: Mapping[str, str] = {  # columns and their types on the wire
-    **dict.fromkeys(("count", "machine", "network"), "<u4"), **dict.fromkeys((*sorted(_FLAGS), "killed"), "u1"),
-    "replica": "<u8", "active_cores": "<f8",
-}  # fmt: skip
-_KEPT_AS: Mapping[str, Any] = {"<u4": np.int64, "u1": np.int64, "<u8": np.uint64, "<f8": np.float64}
 
 
 class ConnectionNames:
@@ -68,7 +60,7 @@ def columns_of_bins(params: verbs.ObserveColumns, names: ComponentNames | Connec
         names = names.names_of(params.components)
     elif params.components is not None:
         names = ComponentNames(params.components)
-    index = np.frombuffer(params.index, "<u4").astype(np.int64)
+    index = np.frombuffer(params.index, "<u4")
     n = len(index)
     if n > limits.ROWS_BATCH_MAX:
         raise TooLarge("rows", n, limits.ROWS_BATCH_MAX, "cut the batch")
@@ -77,40 +69,17 @@ def columns_of_bins(params: verbs.ObserveColumns, names: ComponentNames | Connec
             f"index {int(index.max())} has no name: {len(names)} are known", field="index", value=int(index.max()),
             bound=len(names) - 1, hint="send names, then the batch again",
         )  # fmt: skip
-    x, further = _points(params, n)
-    given = {key: _column(key, data, code, n) for key, code in _OPTIONAL.items()
-             if (data := getattr(params, key)) is not None}  # fmt: skip
-    for key in _FLAGS & given.keys():
-        if n and given[key].max() > 1:
-            raise InvalidValue(key, int(given[key].max()), "0 or 1")
-    machine, network = given.pop("machine", None), given.pop("network", None)
-    more: dict[str, Any] = {key: values.astype(_KEPT_AS[_OPTIONAL[key]], copy=False) for key, values in given.items()}
-    more |= {key: values.astype(np.bool_) for key, values in given.items() if key in _FLAGS}
-    if "killed" in more:
-        more["killed"] = killed_column(more["killed"])
-    return Columns(
-        names, index, x,
-        _column("cores", params.cores, "<f8", n).astype(np.float64, copy=False),
-        _column("elapsed_s", params.elapsed_s, "<f8", n).astype(np.float64, copy=False),
-        further=further,
-        measures=_measures(params.measures, n) if params.measures else {},
-        absent=np.ones(n, np.bool_) if params.predictor is None else None,
-        **more, **named_columns(machine, network, params.labels, n),
-    )  # fmt: skip
-
-
-def _points(params: verbs.ObserveColumns, rows: int) -> tuple[vectors.Floats, vectors.Floats | None]:
-    values = None if params.predictor is None else np.frombuffer(params.predictor, "<f8")
-    return vectors.points("predictor", values, rows, params.dimensions)
-
-
-def _measures(measures: Mapping[str, bytes], rows: int) -> dict[str, vectors.Floats]:
-    columns = {key: _column(f"measures.{key}", data, "<f8", rows) for key, data in measures.items()}
-    return vectors.measured({key: values.astype(np.float64, copy=False) for key, values in columns.items()})
-
-
-def _column(field: str, data: bytes, dtype: str, rows: int) -> NDArray[Any]:
-    values = np.frombuffer(data, dtype)
-    if len(values) != rows:
-        raise InvalidValue(field, len(values), f"{rows} values, as index has")
-    return values
+    optional: dict[str, Any] = {"dimensions": params.dimensions, "labels": params.labels}
+    for key, field in FIELDS.items():
+        data = getattr(params, key) if field.column else None
+        if data is None:
+            continue
+        optional[key] = np.frombuffer(data, field.column)
+        if isinstance(field.absent, bool):
+            if n and optional[key].max(initial=0) > 1:
+                raise InvalidValue(key, int(optional[key].max()), "0 or 1")
+            optional[key] = optional[key].astype(np.bool_)
+    measures = {key: np.frombuffer(data, "<f8") for key, data in (params.measures or {}).items()}
+    x = None if params.predictor is None else np.frombuffer(params.predictor, "<f8")
+    cores, elapsed_s = np.frombuffer(params.cores, "<f8"), np.frombuffer(params.elapsed_s, "<f8")
+    return columns_of(names, index, x, cores, elapsed_s, measures=measures, **optional)

@@ -13,19 +13,21 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple, cast
 
 from advisor.domain import limits
-from advisor.domain.rows import killed_codes
+from advisor.domain.rows import ABSENT_U32, FIELDS, killed_codes
 from advisor.errors import InvalidValue, TooLarge, not_one_of
 from advisor.protocol.framing import map_header, pack
 from advisor.protocol.points import flattened
-from advisor.protocol.verbs import ABSENT_U32, MEASURES, METHODS
+from advisor.protocol.verbs import MEASURES, METHODS
 
 _HEADER_BYTES = 512  # of a request around its body: method, producer, incarnation, sequence
-_U32 = "I" if array("I").itemsize == 4 else "L"
-_WIDTHS = {_U32: 4, "Q": 8, "d": 8, "B": 1}
-_NUMPY_TYPES = {_U32: ("<u4", "iu"), "Q": ("<u8", "iu"), "d": ("<f8", "fiu"), "B": ("u1", "biu")}
-_COLUMN_CODES = {
-    "index": _U32, "predictor": "d", "cores": "d", "elapsed_s": "d", "count": _U32, "ok": "B", "running": "B",
-    "network": _U32, "entered": "B", "replica": "Q", "machine": _U32, "active_cores": "d", "killed": "B",
+# Of a column's type, as numpy writes it: as array.array does, bytes a value, and the kinds of numpy's arrays that it takes.
+_TYPES = {
+    "<u4": ("I" if array("I").itemsize == 4 else "L", 4, "iu"), "<u8": ("Q", 8, "iu"), "<f8": ("d", 8, "fiu"),
+    "u1": ("B", 1, "biu"),
+}  # fmt: skip
+_COLUMNS = {
+    "index": "<u4", "predictor": "<f8", "cores": "<f8", "elapsed_s": "<f8",
+    **{name: field.column for name, field in FIELDS.items() if field.column},
 }  # fmt: skip
 
 
@@ -110,12 +112,12 @@ def bodies_of_columns(columns: Mapping[str, Any], rows_max: int = limits.ROWS_BA
     given = _checked_keys(columns)
     dimensions = given.get("dimensions", 1)
     measures = given.pop("measures", {})
-    packed = {key: column_bytes(key, given.pop(key), code) for key, code in _COLUMN_CODES.items() if key in given}
+    packed = {key: column_bytes(key, given.pop(key), kind) for key, kind in _COLUMNS.items() if key in given}
     measured = {
-        key: column_bytes(f"measures.{key}", values, "d") for key, values in measures.items() if values is not None
+        key: column_bytes(f"measures.{key}", values, "<f8") for key, values in measures.items() if values is not None
     }
     rows = len(packed["index"]) // 4
-    widths = {key: _WIDTHS[_COLUMN_CODES[key]] for key in packed} | dict.fromkeys(measured, 8)
+    widths = {key: _TYPES[_COLUMNS[key]][1] for key in packed} | dict.fromkeys(measured, 8)
     if "predictor" in packed:
         widths["predictor"] *= dimensions
     for key, data in (packed | measured).items():
@@ -195,28 +197,28 @@ def _checked_keys(columns: Mapping[str, Any]) -> dict[str, Any]:
     return given | {"dimensions": dimensions} if dimensions > 1 else given
 
 
-def column_bytes(field: str, values: Any, code: str) -> bytes:
-    """Return a column's little-endian bytes; `code` is its type as array.array names it.
+def column_bytes(field: str, values: Any, kind: str) -> bytes:
+    """Return a column's little-endian bytes; `kind` is its type, as numpy writes it.
 
     Raises InvalidValue when a value does not fit the type.
     """
     if isinstance(values, bytes):
         return values
+    code, width, kinds = _TYPES[kind]
     if hasattr(values, "astype"):  # a numpy array, without importing numpy
-        dtype, kinds = _NUMPY_TYPES[code]
         if hasattr(values, "mask"):
             raise InvalidValue(field, "a masked array", "a vector without a mask", "leave the masked rows out")
         if values.ndim != 1 or (values.size and values.dtype.kind not in kinds):
             raise InvalidValue(field, f"{values.ndim}-dimensional {values.dtype}", "a vector of numbers")
-        if code != "d" and values.size and not 0 <= int(values.min()) <= int(values.max()) < 256 ** _WIDTHS[code]:
-            raise InvalidValue(field, int(values.max()), f"integers from 0 to {256 ** _WIDTHS[code] - 1}")
-        return cast("bytes", values.astype(dtype, copy=False).tobytes())
+        if kind != "<f8" and values.size and not 0 <= int(values.min()) <= int(values.max()) < 256**width:
+            raise InvalidValue(field, int(values.max()), f"integers from 0 to {256**width - 1}")
+        return cast("bytes", values.astype(kind, copy=False).tobytes())
     try:
         column = cast("array[Any]", values if isinstance(values, array) else array(code, values))
         if column.typecode != code:
             column = array(code, column)
     except (TypeError, OverflowError, ValueError) as error:
-        raise InvalidValue(field, str(error), f"numbers that fit {8 * _WIDTHS[code]} bits") from error
+        raise InvalidValue(field, str(error), f"numbers that fit {8 * width} bits") from error
     if sys.byteorder == "big":
         column = array(code, column)
         column.byteswap()

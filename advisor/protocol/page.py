@@ -16,7 +16,7 @@ from pathlib import Path
 from advisor import errors
 from advisor.domain import limits
 from advisor.domain.fields import words_of
-from advisor.domain.rows import BOUNDS, MAY_BE_ABSENT, REFUSALS, bound_text
+from advisor.domain.rows import ABSENT_U32, ABSENT_U64, BOUNDS, FIELDS, REFUSALS, bound_text
 from advisor.protocol.declaring import meanings
 from advisor.protocol.verbs import METHODS, NUMBERING
 
@@ -29,6 +29,8 @@ LIMITS = (
     "NETWORKS_NAMED_MAX", "DEFINITION_BYTES_MAX", "SIMULATE_CORES_MAX", "SIMULATE_TASKS_MAX", "SIMULATE_RUNS_MAX",
     "SIMULATE_WORK_MAX", "SIMULATE_DETAILS_MAX", "STATUS_PAGE_MAX", "UNANSWERED_MAX",
 )  # fmt: skip
+_COLUMNS = {"<u4": "u32", "<u8": "u64", "<f8": "f64", "u1": "u8", "": "–"}
+_ABSENT = {ABSENT_U32: "2^32 − 1", ABSENT_U64: "2^64 − 1"}
 _MARK = re.compile(r"<!--(?:(keys|frames|verbs):)?([a-z_]+)-->")
 _FRAME = re.compile(r"^(?:client|service): .*\n(?:  [0-9a-f ]+\n)+", re.MULTILINE)
 
@@ -86,6 +88,13 @@ def _table_of(what: str) -> str:
         for code, cls in wire_errors().items():
             lines.append(f"| `{code}` | {'yes' if cls.retry else 'no'} | {(cls.__doc__ or '').splitlines()[0]} |")
         return "\n".join(lines)
+    if what == "fields":
+        lines = ["| field | in a row | column | absent in a column | meaning |", "|---|---|---|---|---|"]
+        for name, field in FIELDS.items():
+            absent = _ABSENT.get(field.absent, f"{field.absent:g}") if field.column else "–"
+            column = _COLUMNS[field.column] + (", label number" if field.absent == ABSENT_U32 else "")
+            lines.append(f"| `{name}` | {field.words} | {column} | {absent} | {field.meaning} |")
+        return "\n".join(lines)
     if what == "refusals":
         lines = ["| code | what a row must have |", "|---|---|"]
         return "\n".join([*lines, *(f"| `{code}` | {_of_row(code)} |" for code in REFUSALS)])
@@ -98,7 +107,6 @@ def _table_of(what: str) -> str:
 
 def _of_row(code: str) -> str:
     ranges: dict[str, list[tuple[str, float, float]]] = {code: [each] for code, each in BOUNDS.items()}
-    ranges |= {code: [(name, 0.0, most)] for code, (name, most) in MAY_BE_ABSENT.items()}
     ranges["invalid_measure"] = [(name, *each) for name, each in limits.MEASURES.items()]
     said = (f"`{name}` finite, {_figure(low)} to {_figure(high)}" for name, low, high in ranges.get(code, ()))
     return ", ".join(said) or bound_text(code)

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Any, cast
 
 from advisor.domain.limits import DIMENSIONS_MAX
+from advisor.domain.rows import whole
 from advisor.errors import InvalidValue
 
 
@@ -18,8 +19,8 @@ def flattened(values: Any, dimensions: Any = None) -> tuple[Any, int]:
     `values`: array (n,) or (n, d), list of numbers, or list of lists of d numbers, flat (n * d,) with `dimensions` d.
     `dimensions`: d, 1 to 4; absent: what the shape says.
     """
-    if dimensions is not None and (type(dimensions) is not int or not 1 <= dimensions <= DIMENSIONS_MAX):
-        raise InvalidValue("dimensions", dimensions, f"an integer from 1 to {DIMENSIONS_MAX}")
+    if dimensions is not None:
+        dimensions = whole("dimensions", dimensions, 1, DIMENSIONS_MAX)
     widths = _widths(values)
     if widths is None:
         if values is None and dimensions not in (None, 1):

@@ -2,47 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from itertools import chain
-from typing import Annotated, Any, Literal, cast
+from typing import Any, cast
 
 import numpy as np
-from msgspec import Meta
 from numpy.typing import NDArray
 
-from advisor.domain import fields as f
 from advisor.domain import limits, vectors
-from advisor.domain.fields import Further
-from advisor.domain.observations import Columns, ComponentNames, Misread, named_columns
-from advisor.domain.rows import KILLED, bound_text
-from advisor.errors import CallerError, InvalidValue, UnknownKey
+from advisor.domain.names import NAME_BOUND
+from advisor.domain.observations import Columns, ComponentNames, Misread, columns_from_fields
+from advisor.domain.rows import PLAIN, bound_text, checked_fields, code_of
+from advisor.errors import InvalidValue, UnknownKey
 from advisor.protocol import verbs
 
-_ROW_BOUND = bound_text("invalid_row")
-
-
-def _within(low: int, high: int, code: str = "") -> Further:
-    """Integers that need not fit int64."""
-
-    def refuse_outside(field: str, value: int) -> int:
-        if not low <= value <= high:
-            raise InvalidValue(field, value, bound_text(code) if code else f"an integer from {low} to {high}")
-        return value
-
-    return Further(refuse_outside)
-
-
-_IDENTITY = Annotated[int, _within(0, verbs.ABSENT_U64 - 1)]
-# A machine or network that is no name is refused as a name, not as a row.
-_OPTIONAL = f.shape_of(f.record(
-    # what an int64 column can hold, and enough to be refused by value
-    count=Annotated[int, _within(-1, 2**63 - 1, "invalid_count")], ok=bool, running=bool,
-    dimensions=Annotated[int, Meta(ge=1, le=limits.DIMENSIONS_MAX)], network=str,
-    entered=bool, replica=_IDENTITY, machine=str, active_cores=verbs.Number, killed=Literal[KILLED],
-    measures=f.record(**dict.fromkeys(verbs.MEASURES, verbs.Number)),
-))  # fmt: skip
-_NUMBER, _NUMBERS = f.shape_of(verbs.Number), f.shape_of(verbs.Numbers)
+_Misread = dict[int, InvalidValue | UnknownKey]  # what is wrong with rows, by their places
 
 
 class NameBook:
@@ -90,19 +66,15 @@ def columns_of_rows(params: verbs.ObserveRows | Sequence[Any], book: NameBook | 
     """
     rows = params.rows if isinstance(params, verbs.ObserveRows) else params
     book = NameBook() if book is None else book
-    misread: dict[int, CallerError] = {}
+    misread: _Misread = {}
     plain = _plain_rows(rows, book)
     if plain is None:
         plain = _rows_one_by_one(rows, book, misread)
-    optional = _optional_fields(rows, misread) if plain.maps else {}
-    more = _further_columns(optional, len(rows)) if optional else {}
-    unread = _misread(misread, len(rows)) if misread else None
-    unnamed: Misread | None = more.pop("misread", None)
-    if unread is not None and unnamed is not None:  # of other rows
-        unread = unread.and_also(unnamed)
+    more = columns_from_fields(_optional_fields(rows, misread), len(rows)) if plain.maps else {}
+    more["misread"] = _misread(misread, len(rows)) if misread else None
     return Columns(
         plain.names, plain.index, plain.predictor, plain.cores, plain.elapsed_s,
-        misread=unread or unnamed, further=plain.further, absent=plain.absent, **more,
+        further=plain.further, absent=plain.absent, **more,
     )  # fmt: skip
 
 
@@ -154,12 +126,12 @@ def _plain_points(predictor: Sequence[Any]) -> tuple[NDArray[np.float64], NDArra
 
 
 def _floats(values: Sequence[Any]) -> NDArray[np.float64]:
-    if not f.NUMBER_TYPES.issuperset(map(type, values)):
+    if not PLAIN.issuperset(map(type, values)):
         raise TypeError("not numbers throughout")
     return np.fromiter(values, np.float64, len(values))
 
 
-def _rows_one_by_one(rows: Sequence[Any], book: NameBook, misread: dict[int, CallerError]) -> _Plain:
+def _rows_one_by_one(rows: Sequence[Any], book: NameBook, misread: _Misread) -> _Plain:
     """Return the rows' plain values; rows that cannot be read go to `misread`, and have good values in their place."""
     names = [""] * len(rows)
     numbers = np.ones((3, len(rows)))
@@ -168,8 +140,9 @@ def _rows_one_by_one(rows: Sequence[Any], book: NameBook, misread: dict[int, Cal
     for i, row in enumerate(rows):
         try:
             names[i], point, *numbers[1:, i] = _plain_row(row)
-        except CallerError as error:
+        except (InvalidValue, UnknownKey) as error:
             misread[i] = error
+            names[i] = "" if error.field in ("row", "component") else row[0]
             continue
         absent[i] = row[1] is None
         # A NaN behind the first value would pass for an absent one: it spoils the first.
@@ -187,78 +160,52 @@ def _plain_row(row: Any) -> tuple[str, list[float], float, float]:
     """Return the values of a row that every row has; those of the predictor as a list; raises InvalidValue."""
     parts = cast("list[Any]", row if isinstance(row, list) else [])
     if not 4 <= len(parts) <= 5:
-        raise InvalidValue("row", cast("Any", row), _ROW_BOUND)
+        raise InvalidValue("row", cast("Any", row), bound_text("invalid_row"))
     component, predictor, cores, elapsed_s = parts[:4]
-    if not isinstance(component, str):
-        raise InvalidValue("component", component, "text")
-    if len(component) > limits.NAME_BYTES_MAX:
-        raise InvalidValue("name", component, bound_text("invalid_name"))
-    if isinstance(predictor, list):
-        point = _NUMBERS.check_value("predictor", predictor)
-        if not 1 <= len(point) <= limits.DIMENSIONS_MAX:
-            raise InvalidValue("predictor", len(point), f"1 to {limits.DIMENSIONS_MAX} values")
-    else:
-        point = [1.0 if predictor is None else _NUMBER.check_value("predictor", predictor)]
-    return component, point, _NUMBER.check_value("cores", cores), _NUMBER.check_value("elapsed_s", elapsed_s)
+    if not isinstance(component, str) or len(component) > limits.NAME_BYTES_MAX:
+        raise InvalidValue("component", component, NAME_BOUND)
+    several = isinstance(predictor, list)
+    point = cast("list[Any]", predictor) if several else [1.0 if predictor is None else predictor]
+    if not 1 <= len(point) <= limits.DIMENSIONS_MAX:
+        raise InvalidValue("predictor", len(point), f"a number, or 1 to {limits.DIMENSIONS_MAX}")
+    for field, value in (*(("predictor", value) for value in point), ("cores", cores), ("elapsed_s", elapsed_s)):
+        if type(value) not in PLAIN:  # whether it lies in its domain is asked of all rows at once
+            raise InvalidValue(field, value, bound_text(f"invalid_{field}"))
+    return component, point, cores, elapsed_s
 
 
-def _optional_fields(rows: Sequence[Any], misread: dict[int, CallerError]) -> dict[str, dict[int, Any]]:
-    """Return key -> row -> value of the rows' maps; rows whose map is wrong go to `misread`; nil is absent."""
+def _optional_fields(rows: Sequence[Any], misread: _Misread) -> dict[str, dict[int, Any]]:
+    """Return field -> row -> value of the rows' maps; of rows whose map is wrong, which go to `misread`, what is right."""
     optional: dict[str, dict[int, Any]] = {}
     for i, row in enumerate(rows):
-        if i in misread or len(row) == 4:
+        if i in misread or len(row) == 4 or row[4] is None:
             continue
+        values = len(cast("list[Any]", row[1])) if isinstance(row[1], list) else 1
         try:
-            given = _OPTIONAL.check_value("row", row[4])
-            _check_dimensions(row[1], given.get("dimensions"))
-        except CallerError as error:
+            given = checked_fields(row[4], values)
+        except (InvalidValue, UnknownKey) as error:
             misread[i] = error
-            continue
+            given = _right_fields(row[4], values)
         for key, value in given.items():
-            if value is not None:
-                optional.setdefault(key, {})[i] = value
+            optional.setdefault(key, {})[i] = value
     return optional
 
 
-def _check_dimensions(predictor: Any, dimensions: int | None) -> None:
-    values = len(cast("list[Any]", predictor)) if isinstance(predictor, list) else 1
-    if dimensions not in (None, values):
-        raise InvalidValue("dimensions", dimensions, f"{values}, the values of predictor")
+def _right_fields(given: Any, values: int) -> dict[str, Any]:
+    found: dict[str, Any] = {}
+    for name, value in cast("dict[str, Any]", given).items() if isinstance(given, dict) else ():
+        with suppress(InvalidValue, UnknownKey):
+            found |= checked_fields({name: value}, values)
+    return found
 
 
-def _further_columns(optional: Mapping[str, dict[int, Any]], rows: int) -> dict[str, Any]:
-    """Return the optional columns, as `Columns` has them, from key -> row -> value."""
-    machine, network = ([by_row.get(row) for row in range(rows)] if (by_row := optional.get(key)) else None
-              for key in ("machine", "network"))  # fmt: skip
-    columns: dict[str, Any] = {**named_columns(machine, network, None, rows)}
-    for key, default, dtype in _SCATTERED:
-        if (by_row := optional.get(key)) is not None:
-            column = columns[key] = np.full(rows, default, dtype)
-            column[list(by_row)] = list(by_row.values())
-    for row, why in optional.get("killed", {}).items():
-        columns.setdefault("killed", np.zeros(rows, np.int64))[row] = 1 + KILLED.index(why)
-    measures: dict[str, dict[int, float]] = {}
-    for row, given in optional.get("measures", {}).items():
-        for name, value in given.items():
-            if value is not None:
-                measures.setdefault(name, {})[row] = value
-    columns["measures"] = vectors.measured({name: vectors.sparse(given, rows) for name, given in measures.items()})
-    return columns
-
-
-_SCATTERED = (
-    ("count", 1, np.int64), ("ok", True, np.bool_), ("running", False, np.bool_),
-    ("entered", False, np.bool_), ("replica", verbs.ABSENT_U64, np.uint64),
-    ("active_cores", np.nan, np.float64),
-)  # fmt: skip
-
-
-def _misread(errors: Mapping[int, CallerError], rows: int) -> Misread:
+def _misread(errors: _Misread, rows: int) -> Misread:
     """Return what could not be read, as the refusals know it."""
     codes: dict[str, NDArray[np.bool_]] = {}
     for row, error in errors.items():
-        code = {"name": "invalid_name"}.get(error.field or "", "invalid_row")
-        if isinstance(error, UnknownKey):
-            code = error.code
-        codes.setdefault(code, np.zeros(rows, np.bool_))[row] = True
-    return Misread(codes, {row: errors[row].value for row in sorted(errors)[: limits.FIRST_REFUSALS]})
+        codes.setdefault(code_of(error), np.zeros(rows, np.bool_))[row] = True
+    values: dict[int, Any] = {}
+    for row in sorted(errors)[: limits.FIRST_REFUSALS]:
+        of, _, measure = (errors[row].field or "").partition(".")
+        values[row] = {measure: errors[row].value} if of == "measures" and measure else errors[row].value
+    return Misread(codes, values)

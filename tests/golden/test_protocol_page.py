@@ -14,7 +14,7 @@ from advisor.client.session import Session
 from advisor.domain import limits
 from advisor.domain.answers import Suggestion
 from advisor.domain.job_pools import PoolPlan
-from advisor.domain.rows import BOUNDS, MAY_BE_ABSENT, bound_text
+from advisor.domain.rows import FIELDS, REFUSALS
 from advisor.domain.shapes import read
 from advisor.domain.sharing import Together
 from advisor.domain.task_graphs import task_graph
@@ -219,10 +219,12 @@ def test_every_form_is_named() -> None:
 
 def test_every_refusal_is_listed() -> None:
     table = WHOLE.split("### Receipts")[1].split("\n## ")[0]
-    codes = {*BOUNDS, "invalid_row", "invalid_name", "invalid_machine", "invalid_measure", "unknown_key"}
-    codes |= {"too_many_components", "invalid_network", "invalid_dimensions", *MAY_BE_ABSENT}
-    assert set(re.findall(r"^\| `(\w+)` \|", table, re.MULTILINE)) == codes
-    assert all(bound_text(code) != code for code in codes)
+    assert re.findall(r"^\| `(\w+)` \|", table, re.MULTILINE) == list(REFUSALS)
+
+
+def test_every_optional_field_is_listed() -> None:
+    table = WHOLE.split("## 4. Observations")[1].split("### observe\n")[0]
+    assert re.findall(r"^\| `(\w+)` \|", table, re.MULTILINE) == list(FIELDS)
 
 
 def test_a_verb_without_keys_has_no_table() -> None:

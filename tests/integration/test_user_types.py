@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 import advisor
-from advisor.domain.rows import OPTIONAL_FIELDS, ColumnFields, RowFields
+from advisor.domain.rows import FIELDS, ColumnFields, RowFields
 from advisor.protocol.verbs import METHODS
 
 USER_FILE = Path(__file__).parent.parent / "support" / "user_file.txt"
@@ -42,6 +42,6 @@ def test_a_strict_checker_finds_ten_planted_mistakes_of_ten(tmp_path: Path) -> N
 
 
 def test_the_types_have_the_keys_that_are_checked() -> None:
-    assert set(RowFields.__annotations__) == set(OPTIONAL_FIELDS)
+    assert set(RowFields.__annotations__) == set(FIELDS)
     known = set(METHODS["observe_columns"].keys) - {"producer", "incarnation", "sequence"}
     assert set(ColumnFields.__annotations__) == known - {"components", "index", "predictor", "cores", "elapsed_s"}

@@ -12,8 +12,7 @@ from hypothesis import strategies as st
 
 from advisor.domain import limits
 from advisor.domain.observations import Columns, ComponentNames, columns_of
-from advisor.domain.rows import KILLED
-from advisor.domain.vectors import ABSENT_U64
+from advisor.domain.rows import ABSENT_U64, KILLED
 from advisor.engine import Advisor, Engine
 from advisor.models.learner_layout import LearnerTable
 

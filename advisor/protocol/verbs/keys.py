@@ -21,8 +21,6 @@ SEQUENCE_MAX = 2**63 - 1  # kept as int64
 TOKEN_BYTES_MAX = 4096  # no longer secret is of use
 EXPORT_AFTER_BYTES_MAX = 512  # a name of at most 200 bytes, and where it stands
 SECONDS_MAX = limits.ELAPSED_MAX_S  # of a horizon or a cost
-ABSENT_U32 = 2**32 - 1  # in a column of label numbers: this row has none
-ABSENT_U64 = 2**64 - 1  # in `replica`
 MEASURES = tuple(limits.MEASURES)
 
 

@@ -21,7 +21,7 @@ BAD: tuple[dict[str, Any], ...] = (
     {"predictor": [1, [2]]}, {"predictor": [1, None]}, {"predictor": float("nan")}, {"predictor": [True, False]},
     {"predictor": []}, {"predictor": [1] * 5}, {"predictor": [1, -2]}, {"predictor": {"a": 1}},
     {"predictor": [1, 2], "dimensions": 3}, {"dimensions": 0}, {"dimensions": "2"}, {"dimensions": 2},
-    {"count": 0}, {"count": 1.5}, {"count": "2"}, {"ok": 1}, {"ok": None}, {"running": "no"},
+    {"count": 0}, {"count": 1.5}, {"count": "2"}, {"ok": 1}, {"running": "no"},
     {"machine": ""}, {"machine": "x" * 201}, {"network": 7},
     {"replica": -1}, {"replica": 1.5}, {"replica": 2**64 - 1}, {"replica": "a"}, {"record": 1}, {"entered": 1},
     {"active_cores": -1}, {"active_cores": "many"}, {"measures": 3}, {"measures": {"watts": 1}},

@@ -22,7 +22,7 @@ from advisor.protocol.rows import columns_of_rows
      np.arange(0, 6, 2) // 2, b"\0\0\0\0\1\0\0\0\2\0\0\0"],
 )  # fmt: skip
 def test_a_column_may_be_given_in_any_form(values: object) -> None:
-    assert encoding.column_bytes("index", values, "I") == b"\0\0\0\0\1\0\0\0\2\0\0\0"
+    assert encoding.column_bytes("index", values, "<u4") == b"\0\0\0\0\1\0\0\0\2\0\0\0"
 
 
 @pytest.mark.parametrize(
@@ -42,7 +42,7 @@ def test_a_column_may_be_given_in_any_form(values: object) -> None:
 )
 def test_a_column_that_does_not_fit_is_refused_at_the_client(values: object) -> None:
     with pytest.raises(InvalidValue) as caught:
-        encoding.column_bytes("index", values, "I")
+        encoding.column_bytes("index", values, "<u4")
     assert caught.value.field == "index"
 
 

@@ -9,7 +9,7 @@ from typing import Any, Literal, cast
 
 from advisor.domain.allowed_cores import AllowedCores, allowed_in_all
 from advisor.domain.limits import ALLOCATE_CORES_MAX, RUNS_AT_ONCE_MAX
-from advisor.domain.rows import is_number, whole
+from advisor.domain.rows import is_number, number, whole
 from advisor.errors import InvalidValue, not_one_of
 
 TIME, CORE_SECONDS = "time", "core_seconds"
@@ -59,10 +59,8 @@ def core_request(
     risk: Any,
 ) -> CoreRequest:
     """Return a request of checked values; raises InvalidValue."""
-    for name, value in (("tolerance", tolerance), ("risk", risk)):
-        if not is_number(value) or not 0.0 <= value <= 1.0:
-            hint = "0.05 is 5 %" if name == "tolerance" else "0: expected times; 1: upper ends of the intervals"
-            raise InvalidValue(name, value, "a number from 0 to 1", hint)
+    tolerance = number("tolerance", tolerance, 0.0, 1.0, "0.05 is 5 %")
+    risk = number("risk", risk, 0.0, 1.0, "0: expected times; 1: upper ends of the intervals")
     if objective not in (TIME, CORE_SECONDS):
         raise not_one_of("objective", objective, (TIME, CORE_SECONDS))
     if under_way is not None and not isinstance(under_way, Mapping):
@@ -74,8 +72,8 @@ def core_request(
         for cores, runs in cast("Mapping[Any, Any]", under_way or {}).items()
     }
     return CoreRequest(
-        allowed, None if usual is None else whole("usual", usual, 1, ALLOCATE_CORES_MAX), float(tolerance), objective,
-        checked_explore("explore", explore), whole("count", count, 1, RUNS_AT_ONCE_MAX), begun, float(risk),
+        allowed, None if usual is None else whole("usual", usual, 1, ALLOCATE_CORES_MAX), tolerance, objective,
+        checked_explore("explore", explore), whole("count", count, 1, RUNS_AT_ONCE_MAX), begun, risk,
     )  # fmt: skip
 
 

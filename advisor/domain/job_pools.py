@@ -2,14 +2,44 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Mapping
-from functools import cached_property
-from typing import Any, Literal
+from collections.abc import Callable, Hashable, Mapping
+from functools import cached_property, partial
+from typing import Any, Literal, NamedTuple
 
 from advisor.domain.answers import Basis
+from advisor.domain.limits import ALLOCATE_CORES_MAX, ELAPSED_MAX_S
+from advisor.domain.names import checked_name
+from advisor.domain.rows import number, truth, whole
 from advisor.domain.shapes import Answer
 
 OrderWord = Literal["given", "work"]
+WEIGHT_MIN, WEIGHT_MAX = 1e-9, 1e9  # wider than any two jobs differ, far from what a double loses
+DONE_MAX = 0.999999  # of a job: what is left takes some time
+
+
+class JobKey(NamedTuple):
+    """What a job may have."""
+
+    check: Callable[[str, Any], Any] | None  # (field, value) to the value; None: the pool checks it
+    default: Any
+    meaning: str
+
+
+_SECONDS = partial(number, low=0.0, high=ELAPSED_MAX_S)
+JOB_KEYS: Mapping[str, JobKey] = {
+    "id": JobKey(None, None, "text or number, unique; required"),
+    "component": JobKey(None, None, "its name; required. It may have no rows"),
+    "predictor": JobKey(None, None, "as in `predict`"),
+    "allowed": JobKey(None, None, "core counts, as in `choose_cores`; nil: 1 to `cores`"),
+    "cores_now": JobKey(partial(whole, low=0, high=ALLOCATE_CORES_MAX), 0, "cores in use; 0: it waits"),
+    "weight": JobKey(partial(number, low=WEIGHT_MIN, high=WEIGHT_MAX), 1.0, "weight of its response time"),
+    "due_s": JobKey(_SECONDS, None, "seconds until its deadline"),
+    "resizable": JobKey(truth, False, "true: it can change its count while it runs"),
+    "restart_s": JobKey(_SECONDS, 0.0, "seconds that a change costs a running job"),
+    "done": JobKey(partial(number, low=0.0, high=DONE_MAX), 0.0, "share of its work that is done"),
+    "waited_s": JobKey(_SECONDS, 0.0, "seconds it has waited"),
+    "machine": JobKey(checked_name, None, "as in `predict`"),
+}
 
 
 class PoolChoice(Answer, frozen=True):

@@ -107,10 +107,18 @@ def whole(field: str, value: Any, low: int, high: int | None = None, hint: str =
     return operator.index(value)
 
 
-def _truth(field: str, value: Any) -> bool:
+def truth(field: str, value: Any) -> bool:
+    """Return a truth value as Python's own; raises InvalidValue."""
     if not is_truth(value):
         raise InvalidValue(field, value, "true or false")
     return bool(value)
+
+
+def number(field: str, value: Any, low: float, high: float, hint: str = "") -> float:
+    """Return a number within its bounds as Python's own; raises InvalidValue."""
+    if not is_number(value) or not low <= value <= high:
+        raise InvalidValue(field, value, f"a number from {low:g} to {high:g}", hint)
+    return float(value)
 
 
 def _within(low: float, high: float) -> str:
@@ -174,7 +182,7 @@ FIELDS: Mapping[str, RowField] = {
         "peak memory in bytes, energy in joules; as columns a map of f64, NaN: not measured",
     ),
     "network": RowField(*_LABEL, "the id of the network that it ran in, as text"),
-    "entered": RowField(_truth, "boolean", "u1", False, "true: its record entered the network with this row"),
+    "entered": RowField(truth, "boolean", "u1", False, "true: its record entered the network with this row"),
     "replica": RowField(
         partial(whole, low=0, high=ABSENT_U64 - 1), "integer, 0 to 2^64 − 2", "<u8", ABSENT_U64,
         "tag value of the innermost index split",
@@ -188,9 +196,9 @@ FIELDS: Mapping[str, RowField] = {
         "what the run was killed for, as column 1, 2 or 0: `elapsed_s` and `measures` are lower bounds, `ok` and "
         "`running` do not matter",
     ),
-    "ok": RowField(_truth, "boolean", "u1", True, "false: the run failed; counted, not learned"),
+    "ok": RowField(truth, "boolean", "u1", True, "false: the run failed; counted, not learned"),
     "running": RowField(
-        _truth, "boolean", "u1", False, "true: not ended, `elapsed_s` is a lower bound; counted, not learned"
+        truth, "boolean", "u1", False, "true: not ended, `elapsed_s` is a lower bound; counted, not learned"
     ),
 }  # fmt: skip
 LEARNED_FIELDS, COUNTED_FIELDS = tuple(FIELDS)[:-2], tuple(FIELDS)[-2:]

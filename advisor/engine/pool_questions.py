@@ -10,16 +10,17 @@ import numpy as np
 
 from advisor.domain import limits
 from advisor.domain.allowed_cores import AllowedCores, allowed_range, intersect_allowed, parse_allowed
-from advisor.domain.job_pools import PoolChoice, PoolPlan
+from advisor.domain.fields import unknown_key
+from advisor.domain.job_pools import JOB_KEYS, PoolChoice, PoolPlan
 from advisor.domain.names import checked_name
-from advisor.domain.rows import is_number, is_truth, whole
+from advisor.domain.rows import number, whole
 from advisor.domain.vectors import Ints
 from advisor.engine.asking import Asking
 from advisor.engine.components import Components
 from advisor.engine.guards import checked, checked_cores
 from advisor.engine.prior import prior_of
 from advisor.engine.slots import TIME
-from advisor.errors import InvalidValue, TooLarge, UnknownKey, closest, not_one_of
+from advisor.errors import InvalidValue, TooLarge, not_one_of
 from advisor.planning.job_pool import ORDERS, JobCurve, PoolJob, share_pool
 
 LEVEL = 0.9  # of the interval whose upper end is held against a due time: 19 of 20 such runs end before it
@@ -27,11 +28,6 @@ LEVEL = 0.9  # of the interval whose upper end is held against a due time: 19 of
 # core-seconds, and up to twice the most
 BELOW_SEEN, BEYOND_SEEN = 4.0, 2.0
 NAMES_SOUGHT = 4  # components never observed for which names like theirs are sought, at some milliseconds each
-WEIGHT_MIN, WEIGHT_MAX = 1e-9, 1e9  # wider than any two jobs differ, far from what a double loses
-KEYS = (
-    "id", "component", "predictor", "allowed", "cores_now", "weight", "due_s", "resizable", "restart_s", "done", "waited_s",
-    "machine",
-)  # fmt: skip
 Predictor = tuple[float, ...]  # empty: none was given
 Key = tuple[str, Predictor, str | None]
 
@@ -78,25 +74,23 @@ class PoolQuestion:
 
     def _job(self, name: str, job: Any) -> PoolJob:
         if not isinstance(job, Mapping):
-            raise InvalidValue(name, job, f"a map with {', '.join(KEYS)}")
+            raise InvalidValue(name, job, f"a map with {', '.join(JOB_KEYS)}")
         given = cast("Mapping[Any, Any]", job)
         for key in given:
-            if key not in KEYS:
-                raise UnknownKey(
-                    f"{name} has no key {str(key)[:40]!r}", field=name, value=key, bound=", ".join(KEYS),
-                    hint=closest(str(key), KEYS),
-                )  # fmt: skip
+            if key not in JOB_KEYS:
+                raise unknown_key(name, key, JOB_KEYS, name)
         self._take_id(name, given.get("id"))
         component = checked_name(f"{name}.component", given.get("component"))
-        machine = given.get("machine")
-        machine = None if machine is None else checked_name(f"{name}.machine", machine)
-        x = given.get("predictor")
+        known = {
+            key: each.default if given.get(key) is None else each.check(f"{name}.{key}", given[key])
+            for key, each in JOB_KEYS.items()
+            if each.check is not None
+        }
+        now = whole(f"{name}.cores_now", known["cores_now"], 0, self.cores)
+        x, resizable = given.get("predictor"), known["resizable"]
         values: list[float] = (
             [] if x is None else np.ravel(checked(f"{name}.predictor", x, "invalid_predictor")).tolist()
         )
-        now = given.get("cores_now")
-        now = 0 if now is None else whole(f"{name}.cores_now", now, 0, self.cores)
-        resizable = _truth(f"{name}.resizable", given.get("resizable", False))
         allowed = self._allowed(f"{name}.allowed", given.get("allowed"))
         own = self._asking.allowed_of(component)
         allowed = (
@@ -107,16 +101,9 @@ class PoolQuestion:
             slot = self._components.slots.find_slot(component)
             if slot is None or not self._asking.learned(slot):
                 self._unseen[component] = slot
-        weight = _number(f"{name}.weight", given.get("weight", 1.0), WEIGHT_MIN, WEIGHT_MAX)
-        due = given.get("due_s")
-        return PoolJob(
-            self._curve_of(name, (component, tuple(values), machine), allowed, now), allowed.least, now, weight,
-            None if due is None else _number(f"{name}.due_s", due, 0.0, limits.ELAPSED_MAX_S),
-            resizable,
-            _number(f"{name}.restart_s", given.get("restart_s", 0.0), 0.0, limits.ELAPSED_MAX_S),
-            _number(f"{name}.done", given.get("done", 0.0), 0.0, 0.999999),
-            _number(f"{name}.waited_s", given.get("waited_s", 0.0), 0.0, limits.ELAPSED_MAX_S),
-        )  # fmt: skip
+        curve = self._curve_of(name, (component, tuple(values), known["machine"]), allowed, now)
+        more = (known[key] for key in ("weight", "due_s", "resizable", "restart_s", "done", "waited_s"))
+        return PoolJob(curve, allowed.least, now, *more)
 
     def _take_id(self, name: str, given: Any) -> None:
         try:
@@ -199,19 +186,7 @@ def choose_together(
     if order not in ORDERS:
         raise not_one_of("order", order, ORDERS)
     if wait_max_s is not None:
-        wait_max_s = _number("wait_max_s", wait_max_s, 0.0, limits.ELAPSED_MAX_S)
+        wait_max_s = number("wait_max_s", wait_max_s, 0.0, limits.ELAPSED_MAX_S)
     elif order == "work":
         raise InvalidValue("wait_max_s", None, "a number of seconds: jobs that waited so long come first")
     return PoolQuestion(asking, components, jobs, checked_cores("cores", cores)).answer(order, wait_max_s)
-
-
-def _number(field: str, value: Any, low: float, high: float) -> float:
-    if not is_number(value) or not low <= value <= high:
-        raise InvalidValue(field, value, f"a number from {low:g} to {high:g}")
-    return float(value)
-
-
-def _truth(field: str, value: Any) -> bool:
-    if not is_truth(value):
-        raise InvalidValue(field, value, "true or false")
-    return bool(value)

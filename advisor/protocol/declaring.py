@@ -17,11 +17,10 @@ import msgspec
 
 from advisor.domain.fields import Check, further_of, refusal, taken_apart, unknown_key
 from advisor.domain.shapes import plain
-from advisor.errors import InvalidValue, UnknownKey, UnknownMethod, Unsupported, closest, nearest
+from advisor.errors import InvalidValue, UnknownKey, UnknownMethod, closest, nearest
 
 OWN = ("timeout_s", "on_change")  # of a client: they are no keys
 OF_SERVICE = ("fresh",)  # how it answers: no question to the engine
-RESERVED = frozenset(("merge",))
 # Who may call a verb. "write" is as the producer that it names, or as anybody where it names none; "teach" is to write as
 # somebody.
 Scope = Literal["open", "read", "write", "teach", "admin"]
@@ -103,13 +102,11 @@ def verb(
 def check_params(method: str, params: Sequence[Any], *, notification: bool = False) -> Any:
     """Return the parameters of a call in their typed form. Cost O(size of `params`), rows left out.
 
-    Raises UnknownMethod, Unsupported: no such method; a method reserved for a later version; UnknownKey, InvalidValue,
-    TooLarge naming the key, its value and its bound. A notification of any method but `observe` is an InvalidValue.
+    Raises UnknownMethod; UnknownKey, InvalidValue, TooLarge naming the key, its value and its bound. A notification of any
+    method but `observe` is an InvalidValue.
     """
     spec = METHODS.get(method)
     if spec is None:
-        if method in RESERVED:
-            raise Unsupported(f"{method} is reserved for a later version", field="method", value=method)
         raise UnknownMethod(
             f"no method {method[:40]!r}", field="method", value=method, bound=", ".join(METHODS),
             hint=nearest(method, METHODS) or "docs/protocol.md describes each",

@@ -16,6 +16,7 @@ from pathlib import Path
 from advisor import errors
 from advisor.domain import limits
 from advisor.domain.fields import words_of
+from advisor.domain.job_pools import JOB_KEYS
 from advisor.domain.rows import ABSENT_U32, ABSENT_U64, BOUNDS, FIELDS, REFUSALS, bound_text
 from advisor.protocol.declaring import meanings
 from advisor.protocol.verbs import METHODS, NUMBERING
@@ -95,6 +96,11 @@ def _table_of(what: str) -> str:
             column = _COLUMNS[field.column] + (", label number" if field.absent == ABSENT_U32 else "")
             lines.append(f"| `{name}` | {field.words} | {column} | {absent} | {field.meaning} |")
         return "\n".join(lines)
+    if what == "jobs":
+        lines = ["| key | default | meaning |", "|---|---|---|"]
+        return "\n".join(
+            [*lines, *(f"| `{key}` | {_word(of.default)} | {of.meaning} |" for key, of in JOB_KEYS.items())]
+        )
     if what == "refusals":
         lines = ["| code | what a row must have |", "|---|---|"]
         return "\n".join([*lines, *(f"| `{code}` | {_of_row(code)} |" for code in REFUSALS)])

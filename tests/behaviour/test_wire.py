@@ -129,7 +129,6 @@ CALLS: list[tuple[str, list[Any], str]] = [
     ("profile", [{}], "shape"),
     ("profile", [{"producer": "recorder", "nodes": False}], "shape"),
     ("shards", [{}], "refused"),
-    ("merge", [{}], "refused"),
     ("nothing", [{}], "refused"),
 ]  # fmt: skip
 

@@ -24,7 +24,7 @@ from advisor.protocol.connection import ClientConnection, RpcRequest, ServerConn
 from advisor.protocol.declaring import sent
 from advisor.protocol.encoding import EMPTY, bodies_of_columns, bodies_of_rows, body_of, encode_numbered
 from advisor.protocol.page import LIMITS, completed, frames_of, limit_reasons, verbs_of, wire_errors
-from advisor.protocol.verbs import METHODS, RESERVED, check_params
+from advisor.protocol.verbs import METHODS, check_params
 
 DOCS = Path(__file__).parents[2] / "docs"
 PAGE, TEXT = ((DOCS / name).read_text(encoding="utf-8") for name in ("protocol.md", "frames.txt"))
@@ -229,8 +229,3 @@ def test_every_optional_field_is_listed() -> None:
 
 def test_a_verb_without_keys_has_no_table() -> None:
     assert not re.search(r"^\|---[-|]*\n(?!\|)", WHOLE, re.MULTILINE)
-
-
-def test_every_reserved_method_is_mentioned() -> None:
-    reserved = section(6).split("### Reserved")[1]
-    assert set(re.findall(r"`(\w+)`", reserved)) - {"unsupported"} == RESERVED

@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 
 from advisor.domain import limits
 from advisor.domain.allowed_cores import parse_allowed
-from advisor.errors import AdvisorError, InvalidValue, TooLarge, UnknownKey, UnknownMethod, Unsupported
+from advisor.errors import AdvisorError, InvalidValue, TooLarge, UnknownKey, UnknownMethod
 from advisor.protocol import verbs as m
-from advisor.protocol.verbs import METHODS, RESERVED, check_params
+from advisor.protocol.verbs import METHODS, check_params
 
 COLUMNS = {"index": bytes(4), "cores": bytes(8), "elapsed_s": bytes(8)}
 GOOD = {
@@ -56,7 +56,6 @@ GOOD = {
 
 def test_the_table_has_every_method_of_this_version() -> None:
     assert set(METHODS) == set(GOOD)
-    assert not RESERVED & set(METHODS)
 
 
 @pytest.mark.parametrize("method", GOOD)
@@ -108,12 +107,6 @@ def test_an_unknown_method_is_named_and_the_nearest_known_one() -> None:
     assert caught.value.hint == "did you mean 'observe_rows'?"
     with pytest.raises(UnknownMethod):
         check_params("x" * 10**6, [])
-
-
-@pytest.mark.parametrize("method", sorted(RESERVED))
-def test_reserved_methods_say_so(method: str) -> None:
-    with pytest.raises(Unsupported, match="reserved for a later version"):
-        check_params(method, [])
 
 
 @pytest.mark.parametrize("method", METHODS)

@@ -1,22 +1,21 @@
-"""The command `allocate`: cores for the components of a network, once or swept over numbers of cores."""
+"""Plans: `allocate`, once or swept over numbers of cores, `allocate-together`, and `watch`."""
 
 from __future__ import annotations
 
 import math
 import shlex
-from collections.abc import Generator, Sequence
+from collections.abc import Generator, Iterator, Sequence
 from contextlib import contextmanager
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 from click.core import ParameterSource
 
 from advisor.cli import options, show_plans
-from advisor.cli.declared import asked_by, by_name, declared
-from advisor.cli.known_networks import named_network
-from advisor.cli.options import Output, command
-from advisor.cli.source import asked
+from advisor.cli.asking import FILE, list_in
+from advisor.cli.declared import Given, asks, by_name
+from advisor.cli.known_networks import NamedNetwork, named_network
+from advisor.cli.tables import Printed
 from advisor.domain.allocations import Allocation
 from advisor.domain.limits import ALLOCATE_CORES_MAX
 from advisor.errors import InvalidValue, MissingShares
@@ -25,7 +24,6 @@ from advisor.protocol import verbs as v
 if TYPE_CHECKING:
     from advisor import Advisor
     from advisor.client import SyncClient
-    from advisor.domain.networks import Network
 
 SWEPT = ("throughput", "latency", "fewest_cores")  # the others have all numbers of cores in one answer
 SWEEP_POINTS = 128  # a table has no more to show
@@ -50,7 +48,12 @@ FORMS: dict[str, dict[str, Any]] = {
     "target": {"name": "throughput or --latency"},
     "weights": {"name": "weight", "into": "weight", "help": COST} | BY_BOX,
 }
-NETWORK = click.argument("network", type=click.Path(path_type=Path, allow_dash=True))
+NETWORK = click.argument("network", type=options.PATH)
+TARGETS = tuple(
+    click.option(name, key, type=float, help=f"Target of fewest_cores: {about}.")
+    for name, key, about in (("--throughput", "throughput_per_s", "records per second"),
+                             ("--latency", "latency_s", "seconds a record spends inside"))
+)  # fmt: skip
 
 
 def _swept_counts(text: str) -> list[int]:
@@ -68,38 +71,21 @@ RANGE = options.ValueForm(
 )  # fmt: skip
 
 
-def planned(verb: type[v.Allocate], *leave: str, **forms: Any) -> Any:
-    """Return a decorator that adds the options of a plan, shared by `allocate` and `watch`."""
-
-    def add(function: Any) -> Any:
-        for name, key, about in (
-            ("--latency", "latency_s", "seconds a record spends inside"),
-            ("--throughput", "throughput_per_s", "records per second"),
-        ):
-            function = click.option(name, key, type=float, help=f"Target of fewest_cores: {about}.")(function)
-        return declared(verb, leave=("network", "target", *leave), **FORMS | forms)(function)
-
-    return add
-
-
-def asked_for(given: dict[str, Any], verb: type[v.Allocate] = v.Allocate, **instead: Any) -> dict[str, Any]:
-    """Return the options of a plan as `allocate` of an advisor or a client takes them."""
-    targets = {name: given[name] for name in ("throughput_per_s", "latency_s")}
+def _keys_of(given: Given) -> Given:
+    """Return the keys of a plan that are not an option's value as it is; raises InvalidValue."""
+    targets = {name: given[name] for name in ("throughput_per_s", "latency_s") if given[name] is not None}
     scale = {box: 1.0 / speed for box, speed in (by_name("speed", given["speed"]) or {}).items() if speed > 0}
     if len(scale) < len(given["speed"]):
         raise InvalidValue("speed", 0, "BOX=N with N above 0")
-    return asked_by(
-        verb, given,
-        target={key: value for key, value in targets.items() if value is not None} or None,
-        shares=list(given["shares"]) or None, depths=_means(given["depths"]), fan_outs=_means(given["fan_outs"]),
-        returns=list(given["returns"]) or None, components=dict(given["component"]) or None,
-        pinned=by_name("pin", given["pin"]), scale=scale or None,
-        weights=_weights(given["objective"], given["weight"]),
-        **{"current": current_of(given["current"])} | instead,
-    )  # fmt: skip
+    return {
+        "network": named_network(given["network"]), "target": targets or None, "shares": list(given["shares"]) or None,
+        "depths": _means(given["depths"]), "fan_outs": _means(given["fan_outs"]), "returns": list(given["returns"]) or None,
+        "components": dict(given["component"]) or None, "pinned": by_name("pin", given["pin"]), "scale": scale or None,
+        "weights": _weights(given["objective"], given["weight"]), "current": _current_of(given["current"]),
+    }  # fmt: skip
 
 
-def current_of(pairs: Sequence[tuple[str, Any]]) -> Any:
+def _current_of(pairs: Sequence[tuple[str, Any]]) -> Any:
     """Return the allocation in use, from a file or by box; None where none is given."""
     answers = [answer for name, answer in pairs if not name]
     if not answers:
@@ -109,15 +95,55 @@ def current_of(pairs: Sequence[tuple[str, Any]]) -> Any:
     return answers[0]
 
 
-@command(
-    NETWORK,
-    planned(v.Allocate),
+def _allocated(asker: Advisor | SyncClient, request: Given, given: Given) -> Given:
+    """Return one plan, one as arguments of a runtime, or one for each number of cores."""
+    form, sweep, objective = given["form"], given["sweep"], given["objective"]
+    named, cores = request.pop("network"), request.pop("cores", None)
+    with _hinted():
+        known = named.known_as(asker)
+        if form:
+            return _arguments(
+                form, asker, named, asker.allocate(known, cores=cores, **_one_core_each(form, cores, request))
+            )
+        if sweep is None:
+            return {"objective": objective} | _of_records(request) | _planned(asker, known, cores, request).as_dict()
+        found = [(count, _planned(asker, known, count, request)) for count in sweep]
+    return {"objective": objective, "sweep": [show_plans.point_of(count, plan) for count, plan in found]}
+
+
+def _of_records(request: Given) -> Given:
+    """Return what a request says of records, which headings of a front name."""
+    return {key: request[key] for key in ("arrival_per_s", "quantile") if key in request}
+
+
+def _together(asker: Advisor | SyncClient, request: Given, _: Given) -> Given:
+    return {"cores": request["cores"]} | _of_records(request) | asker.allocate_together(**request).as_dict()
+
+
+def _checked(given: Given) -> Given:
+    """Return the keys of `allocate`; raises UsageError, InvalidValue where options do not go together."""
+    objective, form, sweep = given["objective"], given["form"], given["sweep"]
+    for wrong, words in (
+        (sweep is not None and given["cores"] is not None, "give --cores or --sweep"),
+        (form is not None and (sweep is not None or objective == "pareto"), "--as prints one allocation"),
+        (given["evidence"] and (form is not None or sweep is not None), "--evidence is of one allocation"),
+    ):
+        if wrong:
+            raise click.UsageError(words)
+    if sweep is not None and objective not in SWEPT:
+        hint = "--cores N gives the best of all numbers of cores up to N"
+        raise InvalidValue("sweep", objective, f"of {', '.join(SWEPT)}", hint)
+    return _keys_of(given)
+
+
+@asks(
+    v.Allocate, NETWORK,
     click.option("--sweep", type=RANGE, help="Plan for each number of cores, e.g. cores=1..64: nothing is changed by it."),
     click.option("--as", "form", type=click.Choice(["snet", "lpel"]), help="snet: print -w and -c of S-Net's runtime, whose "
                  "boxes run on one core; --instances-max is then --cores. lpel: -w, -dloc and the network with its placement."),
-    options.learned,
+    *TARGETS, leave=("network", "target"), keys=_checked, answer=_allocated, forms=FORMS,
 )  # fmt: skip
-def allocate_command(network: Path, cores: int | None, sweep: list[int] | None, **given: Any) -> Output:
+def allocate_command(found: Given) -> Iterator[Printed]:
     """Allocate cores to the components of NETWORK, a file of S-Net text; - is standard input.
 
     What was learned of a network's flow is used: of the one with the file's name, without ending, as its id. A NETWORK that
@@ -128,28 +154,27 @@ def allocate_command(network: Path, cores: int | None, sweep: list[int] | None, 
 
     `advisor allocate-together` is for several networks on one machine.
     """
-    pareto = given["objective"] == "pareto"
-    if sweep is not None and cores is not None:
-        raise click.UsageError("give --cores or --sweep")
-    if given["form"] is not None and (sweep is not None or pareto):
-        raise click.UsageError("--as prints one allocation")
-    if given["evidence"] and (given["form"] is not None or sweep is not None):
-        raise click.UsageError("--evidence is of one allocation")
-    if sweep is not None and given["objective"] not in SWEPT:
-        hint = "--cores N gives the best of all numbers of cores up to N"
-        raise InvalidValue("sweep", given["objective"], f"of {', '.join(SWEPT)}", hint)
-    named = named_network(network)
-    request = asked_for(given)
-    with hinted(), asked(given) as advisor:
-        known = named.known_as(advisor)
-        if given["form"]:
-            structure, form = named.structure(advisor), given["form"]
-            found = advisor.allocate(known, cores=cores, **_one_core_each(form, cores, request))
-            return _arguments(form, structure, found)
-        if sweep is None:
-            return _one(_planned(advisor, known, cores, request), cores, request, given["objective"])
-        found = [(count, _planned(advisor, known, count, request)) for count in sweep]
-    return Output(show_plans.sweep_plain(given["objective"], found), show_plans.sweep(found))
+    if "arguments" in found:
+        yield shlex.join(found["arguments"])
+        if "network" in found:
+            yield found["network"].rstrip()
+    elif "sweep" in found:
+        yield show_plans.sweep(found["sweep"])
+    else:
+        yield from show_plans.front(found) if found["objective"] == "pareto" else show_plans.allocation(found)
+
+
+@asks(
+    v.AllocateTogether, FILE, leave=("networks",), answer=_together,
+    keys=list_in("networks", 'networks, [{"network": "read .. blur", "weight": 2}, ...]'),
+)  # fmt: skip
+def allocate_together_command(found: Given) -> Iterator[Printed]:
+    """Allocate the cores of one machine to the networks in FILE, a JSON list of maps; - reads standard input.
+
+    Each map has a network, S-Net text or an id, and may have name, weight (2: twice the throughput of others), priority
+    (higher ones first), and keys of `allocate` for one network: shares, minimum, pinned, target and others.
+    """
+    return show_plans.together(found)
 
 
 def _planned(asker: Advisor | SyncClient, network: str, cores: int | None, request: dict[str, Any]) -> Allocation:
@@ -161,12 +186,6 @@ def _planned(asker: Advisor | SyncClient, network: str, cores: int | None, reque
         return found
     several: dict[str, Any] = {**request, "instances_max": cores}
     return asker.allocate(network, cores=cores, **several)
-
-
-def _one(found: Allocation, cores: int | None, request: dict[str, Any], objective: str) -> Output:
-    """Return the allocation of one network, or its front."""
-    printed = show_plans.allocation(cores, found) if objective != "pareto" else show_plans.front(found, request)
-    return Output({"objective": objective} | found.as_dict(), printed)
 
 
 def _one_core_each(form: str, cores: int | None, request: dict[str, Any]) -> dict[str, Any]:
@@ -183,18 +202,16 @@ def _one_core_each(form: str, cores: int | None, request: dict[str, Any]) -> dic
     return {**ONE, **request, **({"instances_max": cores} if single and cores is not None else {})}
 
 
-def _arguments(form: str, structure: Network, found: Allocation) -> Output:
-    """Return an allocation as arguments of one of S-Net's runtimes."""
+def _arguments(form: str, asker: Advisor | SyncClient, named: NamedNetwork, found: Allocation) -> Given:
+    """Return an allocation as arguments of one of S-Net's runtimes, and for LPEL the network with its placement."""
     from advisor.files.snet_arguments import arguments_of, placed_on_workers
-
-    if form == "snet":
-        words = arguments_of(structure, found)
-        return Output({"arguments": list(words)} | found.as_dict(), [shlex.join(words)])
     from advisor.network import write
 
+    structure = named.structure(asker)
+    if form == "snet":
+        return {"arguments": list(arguments_of(structure, found))} | found.as_dict()
     words, placed = placed_on_workers(structure, found)
-    text = write(placed)
-    return Output({"arguments": list(words), "network": text} | found.as_dict(), [shlex.join(words), text.rstrip()])
+    return {"arguments": list(words), "network": write(placed)} | found.as_dict()
 
 
 # Field of a request that a network needs -> how an option of the command gives it.
@@ -202,7 +219,7 @@ WAYS = {"shares": "--shares S,S", "depths": "--depths N", "fan_outs": "--fan-out
 
 
 @contextmanager
-def hinted() -> Generator[None]:
+def _hinted() -> Generator[None]:
     """Let an error about the way of records name options of the command."""
     try:
         yield
@@ -233,3 +250,41 @@ def _weights(objective: str, pairs: Sequence[tuple[str, list[Any]]]) -> dict[str
     if not weights:
         raise InvalidValue("weight", None, f"given for cost: {wanted}", "e.g. --weight core_s=1 --weight record=5")
     return weights
+
+
+ADVICE = ("watch", "kind", "gain", "probability", "cost_s", "break_even_s", "figures", "why")
+
+
+def _advices(client: SyncClient, request: Given, given: Given) -> Iterator[Given]:
+    """Yield the state of a new watch, then each advice as it comes."""
+    left = given["count"]
+    with _hinted():
+        watch = client.watch(**request | {"network": request["network"].known_as(client)})
+        if watch.state.get("verdict") != "worth":  # otherwise it is the first advice
+            yield watch.state
+        words = (
+            f"watching {given['network']}: a better allocation that is worth its change appears here; Ctrl-C ends it"
+        )
+        click.echo(words, err=True)
+        while (left is None or left > 0) and (advice := watch.next(given["within_s"])) is not None:
+            allocation = None if advice.allocation is None else advice.allocation.as_dict()
+            own = {key: getattr(advice, key) for key in ADVICE}
+            yield own | {"changed": list(advice.changed), "allocation": allocation}
+            left = None if left is None else left - 1
+        watch.close()
+
+
+@asks(
+    v.Watch, NETWORK,
+    click.option("--count", type=int, help="End after so many advices."),
+    click.option("--within", "within_s", type=float, help="End after so many seconds without one."),
+    *TARGETS, served=True, leave=("network", "target", "evidence", "watch"), keys=_keys_of, answer=_advices,
+    forms=FORMS | {"change_cost_s": {"type": float}},
+)  # fmt: skip
+def watch_command(found: Given) -> Iterator[Printed]:
+    """Watch NETWORK, a file of S-Net text: print the allocation, and each better one that is worth the change.
+
+    A NETWORK that is no file is the id of one.
+    Ends with Ctrl-C, or as --count and --within say. With --json each advice is a line.
+    """
+    return show_plans.watched(found)

@@ -1,21 +1,26 @@
-"""Options of a command from the declaration of its verb: name, type, default and help stand in `advisor.protocol.verbs`."""
+"""Commands and options from the declaration of a verb: name, type, default and help stand in `advisor.protocol.verbs`."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import MISSING, fields
-from typing import Any, Literal, TypeVar
+from typing import TYPE_CHECKING, Any, Literal, TypeVar, cast
 
 import click
 
-from advisor.cli import options
+from advisor.cli import options, source
 from advisor.domain.fields import LISTS, MAPS, UNIONS, taken_apart
 from advisor.errors import InvalidValue
-from advisor.protocol.declaring import Params, meanings
+from advisor.protocol.declaring import Params, called, meanings
+
+if TYPE_CHECKING:
+    from advisor.cli.tables import Printed
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 Pairs = Sequence[tuple[str, list[Any]]]
+Forms = dict[str, Any]  # by key, what an option has otherwise
+Given = dict[str, Any]  # values by option or by key
 
 WANTED = ("fresh", "evidence")
 UNITS = re.compile(r"(_per)?_s$|_bytes$")  # an option is called without the unit of its key
@@ -23,6 +28,59 @@ VALUE = re.compile(r"\w+:")  # what a text begins with that explains a value
 NOT_HERE = re.compile(r" \(below\)")  # on the protocol page
 # What a map by name takes.
 BY_NAME = {int: options.key_numbers(int), float: options.key_numbers(), str: options.KEY_TEXT}
+
+
+def asks(
+    question: type[Params], *parts: Any, keys: Callable[[Given], Given] = lambda _: {}, echo: Sequence[str] = (),
+    answer: Callable[[Any, Given, Given], Any] | None = None, served: bool = False, leave: Collection[str] = (),
+    forms: Forms | None = None, **form: Mapping[str, Any],
+) -> Callable[[Callable[[Given], Iterable[Printed]]], options.Command]:  # fmt: skip
+    """Return a decorator that makes the command of a verb. The function under it yields what is printed of an answer in JSON.
+
+    What is read is asked of a service, a state or a table, what changes something of a service only.
+
+    Parameters
+    ----------
+    parts : decorators
+        Arguments, and options that are no keys.
+    keys : callable, optional
+        Makes of what is given the keys that are not an option's value as it is.
+    echo : sequence of str, optional
+        Keys of the request that the JSON repeats before the answer.
+    answer : callable, optional
+        Asks `asker` with a request, given the options; else the method is called that is named like the verb. What yields
+        several answers has each printed as it comes.
+    served : bool, optional
+        Whether nothing but a service answers.
+    leave, forms, form
+        As of `declared`.
+    """
+    verb, reads = question.verb, question.verb.scope == "read" and not served
+
+    def make(printed: Callable[[Given], Iterable[Printed]]) -> options.Command:
+        def ask(**given: Any) -> options.Output | None:
+            request = asked_by(question, given, **keys(given))
+            if verb.rule is not None:
+                verb.rule(called(question, (), request))
+            with (source.asked if reads else source.connected)(given) as asker:
+                found = answer(asker, request, given) if answer else getattr(asker, verb.name)(**request)
+                if isinstance(found, Iterator):
+                    for each in cast("Iterator[Given]", found):
+                        options.put_line(each, printed(each))
+                    return None
+            plain = {key: request.get(key) for key in echo} | _as_plain(found)
+            return options.Output(plain, printed(plain))
+
+        ask.__name__, ask.__doc__ = printed.__name__, printed.__doc__
+        where = options.learned if reads else options.service
+        return options.command(*parts, declared(question, leave=leave, **(forms or {}) | form), where)(ask)
+
+    return make
+
+
+def _as_plain(found: Any) -> Given:
+    """Return an answer as JSON has it; one that was lost with its connection is empty."""
+    return found.as_dict() if hasattr(found, "as_dict") else dict(found or {})
 
 
 def declared(

@@ -11,11 +11,12 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from advisor.cli import options, show
+from advisor.cli import options
 from advisor.cli.known_networks import network_text
 from advisor.cli.learning_sinks import COMMIT_ROWS, Sink, taught
 from advisor.cli.options import Output, command
 from advisor.cli.source import progress, tell_refused
+from advisor.cli.tables import several
 from advisor.errors import InvalidValue, Unauthorized, UnknownComponent
 
 if TYPE_CHECKING:
@@ -92,7 +93,7 @@ def _learn_files(paths: Sequence[Path], kind: str, given: Mapping[str, Any]) -> 
                 for file in files[start : start + FILES_TOGETHER]:
                     result.append(learn_file(file, sink, moved))
                     done += file.lines.total
-    return Output({"files": result}, (show.learned(each, each["file"], **OF_FILES) for each in result))
+    return Output({"files": result}, (_words_of(each, each["file"], **OF_FILES) for each in result))
 
 
 def learn_file(file: RunFile, sink: Sink, moved: Callable[[RunFile], None]) -> dict[str, Any]:
@@ -153,7 +154,7 @@ def _learn_snet(
         "unmapped": files.run.unmapped, "ended": ended or not files.run.grows,
     }  # fmt: skip
     goes_on = "" if result["ended"] else ", the run goes on: what it has begun is learned later"
-    return Output(result, [show.learned(result, name, **OF_SNET) + goes_on, *not_held])
+    return Output(result, [_words_of(result, name, **OF_SNET) + goes_on, *not_held])
 
 
 def _all_rows(files: SnetFiles, *, ended: bool) -> Iterator[Row]:
@@ -182,3 +183,17 @@ def _predictors(path: Path | None, given: Sequence[tuple[str, str]]) -> dict[str
     sources = {box: source_of(text) for box, text in given}
     values = values_of(path, list(set(sources.values()))) if path is not None else {}
     return {box: values[source] for box, source in sources.items()}
+
+
+def _words_of(found: Mapping[str, Any], name: str, **words: str) -> str:
+    """Return how many runs were learned of a file, by the first key, then what else there was of, and what was refused."""
+    (first, learned_of), *others = words.items()
+    parts = [
+        f"{several(found[first], 'run')} {learned_of}",
+        *(f"{found[key]} {of}" for key, of in others if found[key]),
+    ]
+    refused: Mapping[str, int] = found["refused"]
+    if refused:
+        parts.append(f"{sum(refused.values())} refused ({', '.join(sorted(refused))})")
+    parts += [f"{count} {why}" for why, count in sorted(found.get("passed", {}).items())]
+    return f"{name}: {', '.join(parts)}"

@@ -23,7 +23,7 @@ MOVES = {
 
 
 class Service:
-    def shards(self, shards: int | None, timeout_s: float) -> dict[str, Any]:
+    def shards(self, shards: int | None = None, *, timeout_s: float) -> dict[str, Any]:
         found: dict[str, Any] = {"shards": [SHARD, SHARD | {"shard": 1, "failure": "no [disk]"}], "moves": MOVES}
         return found if shards is None else found | {"moved": {"shards": shards, "moves": 22, "bytes": 4096}}
 
@@ -33,7 +33,7 @@ def said(monkeypatch: pytest.MonkeyPatch, *arguments: str) -> str:
     def connected(_: Any) -> Any:
         yield Service()
 
-    monkeypatch.setattr("advisor.cli.service_changes.connected", connected)
+    monkeypatch.setattr("advisor.cli.source.connected", connected)
     done = CliRunner().invoke(advisor, ["shards", *arguments])
     assert done.exit_code == 0, done.output
     return done.output

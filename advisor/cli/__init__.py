@@ -106,7 +106,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         status = EXIT_CALLER
     except click.UsageError as error:
         where = error.ctx.command_path if error.ctx else "advisor"
-        print(f"{where}: {error.format_message()} (see {where} --help)", file=sys.stderr)
+        print(f"{where}: {' '.join(error.format_message().split())} (see {where} --help)", file=sys.stderr)
         status = EXIT_CALLER
     except (click.Abort, KeyboardInterrupt):
         status = EXIT_INTERRUPTED

@@ -29,7 +29,8 @@ MEMORY_MOST = 2.0  # times the largest memory that was seen; never below it, on 
 @command(
     click.argument("components", nargs=-1),
     click.option("--to", "kind", type=click.Choice(list(WRITERS)), required=True, help="What reads the advice."),
-    click.option("--cores", "cores_max", type=int, help="The most for one run; absent: the most that each was run on."),
+    click.option("--cores", "cores_max", type=click.IntRange(1),
+                 help="The most for one run; absent: the most that each was run on."),
     click.option("--allowed", type=options.ALLOWED, help="Counts that a run may get; absent: all of those."),
     click.option("--tolerance", default=0.05, show_default=True, help="Take the fewest cores this close to the fastest."),
     click.option("--level", default=0.99, show_default=True,

@@ -74,6 +74,8 @@ RANGE = options.ValueForm(
 def _keys_of(given: Given) -> Given:
     """Return the keys of a plan that are not an option's value as it is; raises InvalidValue."""
     targets = {name: given[name] for name in ("throughput_per_s", "latency_s") if given[name] is not None}
+    if given["objective"] == "fewest_cores" and not targets:
+        raise click.UsageError("--objective fewest_cores takes --throughput or --latency, the target")
     scale = {box: 1.0 / speed for box, speed in (by_name("speed", given["speed"]) or {}).items() if speed > 0}
     if len(scale) < len(given["speed"]):
         raise InvalidValue("speed", 0, "BOX=N with N above 0")

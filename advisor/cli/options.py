@@ -53,6 +53,14 @@ class Command(click.Command):
             flag = click.Option(["--json", "as_json"], is_flag=True, help="Print JSON instead of text.")
             self.params.append(flag)
 
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Parse the arguments; an error names the command."""
+        try:
+            return super().parse_args(ctx, args)
+        except click.UsageError as error:
+            error.ctx = error.ctx or ctx
+            raise
+
     def invoke(self, ctx: click.Context) -> Any:
         """Run the command; an error of the advisor ends it with the status that stands for it."""
         as_json = ctx.meta[WANTS_JSON] = ctx.params.pop("as_json", False)
@@ -73,11 +81,13 @@ class Command(click.Command):
     def _words_of(self, ctx: click.Context, error: AdvisorError) -> str:
         """Return the words of an error, the field that it names called as the option that gives it, or ought to."""
         field, words = str(error.field), str(error)
+        name, missing = field.partition("[")[0].replace("-", "_"), f"{field} is None, must be "
         for each in self.params:
-            if isinstance(each, click.Option) and field.partition("[")[0] in (each.name, getattr(each, "key", None)):
-                missing, given = f"{field} is None, must be given", ctx.get_parameter_source(str(each.name))
+            if isinstance(each, click.Option) and name in (each.name, getattr(each, "key", None)):
+                given = ctx.get_parameter_source(str(each.name))
                 if words.startswith(missing):
-                    return f"{each.opts[0]} must be given{words.removeprefix(missing)}"
+                    wanted = words.removeprefix(missing)
+                    return f"{each.opts[0]} must be {'' if wanted.startswith('given') else 'given, '}{wanted}"
                 if words.startswith(f"{field} is ") and given is ParameterSource.COMMANDLINE:  # else a file gave it
                     return each.opts[0] + words.removeprefix(field)
         return words

@@ -50,8 +50,6 @@ def profile_command(
     program = running.program_of(ctx)
     if bool(file) + bool(program) + (producer is not None) > 1:
         raise click.UsageError("give a file, or -- and a program with its arguments, or --producer of a service", ctx)
-    if not file and not program and producer is None:
-        return _runs(source)
     if file and any(source.values()):
         raise click.UsageError("no service is asked about a file", ctx)
     if program and (source["tcp"] or source["token_file"]):
@@ -60,6 +58,8 @@ def profile_command(
         raise InvalidValue(
             "record", str(record), "given with a PROGRAM, whose events go into the file and to no --socket"
         )
+    if not file and not program and producer is None:
+        return _runs(source)
     status, quiet = 0, options.wants_json()
     if producer is not None:
         name, profile = producer, _now(source, producer)

@@ -19,7 +19,8 @@ SCORES = ("scores", "coverage", "score_error", "score_bias")
 @command(
     click.argument("tables", nargs=-1, required=True, metavar="TABLE..."),
     click.option("--out", type=options.PATH, help="Write what was learned there, as `advisor import` reads it."),
-    click.option("--limit", default=20, show_default=True, help="Components to show, most rows first; 0 shows all."),
+    click.option("--limit", type=click.IntRange(0), default=20, show_default=True,
+                 help="Components to show, most rows first; 0 shows all."),
     options.columns,
 )  # fmt: skip
 def replay_command(

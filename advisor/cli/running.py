@@ -61,7 +61,7 @@ def watched(program: Sequence[str], socket: Path | None, mode: str | None, *, qu
     from advisor.cli.source import connected
     from advisor.demo.service_process import serving
 
-    _refuse_gomp(program)
+    _check_program(program)
     at = socket or (Path(os.environ["ADVISOR_SOCKET"]) if os.environ.get("ADVISOR_SOCKET") else None)
     with ExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="advisor-")))
@@ -86,7 +86,7 @@ def recorded(program: Sequence[str], path: Path, mode: str | None, *, quiet: boo
 
     Raises as `watched`.
     """
-    _refuse_gomp(program)
+    _check_program(program)
     with tempfile.TemporaryDirectory(prefix="advisor-") as folder:
         environment = _tool(mode or "full", Path(folder)) | {"ADVISOR_OPENMP_FILE": str(path.absolute())}
         if "ADVISOR_OPENMP_BUFFER" not in os.environ:
@@ -138,15 +138,17 @@ def _report(folder: Path) -> dict[str, Any] | None:
     return json.loads(path.read_bytes()) if path.exists() else None
 
 
-def _refuse_gomp(program: Sequence[str]) -> None:
-    """Refuse a program that is linked with GCC's libgomp, which loads no tool, unless libomp is loaded in its place.
+def _check_program(program: Sequence[str]) -> None:
+    """Refuse a program that is not there, or linked with GCC's libgomp, which loads no tool, unless libomp takes its place.
 
     Raises
     ------
     InvalidValue
     """
     path = shutil.which(program[0])
-    if path is None or "libomp" in os.environ.get("LD_PRELOAD", ""):
+    if path is None:
+        raise InvalidValue("program", program[0], "one that can be started", "no such file, or it may not be executed")
+    if "libomp" in os.environ.get("LD_PRELOAD", ""):
         return
     gomp = False
     with (

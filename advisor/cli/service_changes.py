@@ -77,7 +77,7 @@ def pin_command(found: Given) -> Iterator[Printed]:
 
 
 @asks(
-    v.SetAllowed, COMPONENT, click.argument("allowed", required=False, type=options.ALLOWED),
+    v.SetAllowed, COMPONENT, click.argument("allowed", required=False, type=options.ALLOWED, metavar="[COUNTS]"),
     click.option("--clear", is_flag=True, help="Allow every count."),
     leave=(*NO_OPTIONS, "allowed"), keys=_or_clear("allowed", "counts"),
     answer=partial(_changed, verb="set_allowed", key="allowed"),

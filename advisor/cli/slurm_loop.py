@@ -27,7 +27,6 @@ from advisor.cli.source import errors_console
 from advisor.cli.tables import several
 from advisor.errors import (
     ConnectionFailed,
-    InvalidValue,
     NotAnswered,
     NotEnoughData,
     ServiceError,
@@ -68,7 +67,8 @@ ALLOWED = "Counts that a job may get, in each partition; absent: powers of two u
     click.option("--level", default=0.99, show_default=True, help="Share of jobs that should keep memory and time limit."),
     click.option("--since", type=click.DateTime(["%Y-%m-%d"]),
                  help="Learn jobs that ended on this day or later; absent: today."),
-    click.option("--every", "every_s", default=30.0, show_default=True, help="Seconds between looks at the accounts."),
+    click.option("--every", "every_s", type=click.FloatRange(0.0, min_open=True), default=30.0, show_default=True,
+                 help="Seconds between looks at the accounts."),
     click.option("--once", is_flag=True, help="Look once."),
     options.taught,
 )  # fmt: skip
@@ -79,8 +79,6 @@ def slurm_command(
 
     Each job is learned once, however often the loop is started. The plugin adapters/slurm/job_submit.lua reads the advice.
     """
-    if every_s <= 0.0:
-        raise InvalidValue("every", every_s, "seconds above 0")
     day = since.date() if since else _now().date()
     with tempfile.TemporaryDirectory() as folder, suppress(KeyboardInterrupt):
         while True:

@@ -39,16 +39,16 @@ def whom(options: Mapping[str, Any], *others: str) -> tuple[str, Any]:
 
     keys = ("socket", "tcp", *others)
     given = [(key, options[key]) for key in keys if options.get(key)]
-    if len(given) == 1:
-        return given[0]
     if not given:
-        given = [
-            (key, os.environ[name]) for key in ("socket", "tcp") if os.environ.get(name := f"ADVISOR_{key.upper()}")
-        ]
-        if given:
-            return given[0]
-        if default_socket().is_socket():
-            return "socket", default_socket()
+        known: dict[str, Any] = {key: os.environ.get(f"ADVISOR_{key.upper()}") for key in ("socket", "tcp")}
+        known["socket"] = known["socket"] or (
+            None if known["tcp"] or not default_socket().is_socket() else default_socket()
+        )
+        given = [(key, value) for key, value in known.items() if value][:1]
+    if len(given) == 1:
+        if given[0][0] == "tcp" and ":" not in given[0][1]:
+            raise InvalidValue("tcp", given[0][1], "HOST:PORT", "a path is a --socket")
+        return given[0]
     forms = {"socket": "--socket PATH", "tcp": "--tcp HOST:PORT", "state": "--state FILE", "table": "--table TABLE.csv"}
     *first, last = (forms[key] for key in keys)
     nobody = "" if given else f" (no service listens on {default_socket()})"

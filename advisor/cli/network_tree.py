@@ -43,8 +43,8 @@ def network_command(file: Path, net: str | None, **given: Any) -> Output:
             with asked(given) as asker:
                 network, learned = named.structure(asker), asker.flow(named.name)
         except click.UsageError as error:
-            error.message = f"there is no file {file}; where it is the id of a network, {error.message}"
-            raise
+            words = f"there is no file {file}; where it is the id of a network, {error.message}"
+            raise click.UsageError(words, error.ctx) from error
     else:
         network = parse_any(named.text, net=net)
     plain = _plain(network) | ({} if learned is None else {"flow": learned.as_dict()})

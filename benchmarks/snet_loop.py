@@ -28,7 +28,7 @@ from itertools import pairwise, product
 from pathlib import Path
 from typing import Any
 
-from advisor.files.snet_runs import SnetFiles
+from advisor.files.snet_runs import run_in
 
 PROGRAMS = ("film", "pair", "tag")
 OWN = ("relay", "route")
@@ -127,9 +127,9 @@ def learn(built: Built, program: str) -> None:
 
 def jobs_of(built: Built, program: str, logs: Path) -> list[Job]:
     """Return the runs of each record of a recorded run, in the network's order."""
-    files, order = SnetFiles(logs, program), advisor(built, "network", program)["keys"]
+    run, order = run_in(logs, program)[0], advisor(built, "network", program)["keys"]
     jobs: dict[Any, list[tuple[str, int | None, float]]] = defaultdict(list)
-    for row in [*files.rows(), *files.rows(final=True)]:
+    for row in run.rows(ended=True):
         jobs[row.more["record"]].append((row.component, row.more.get("replica"), row.elapsed_s))
     return [sorted(job, key=lambda run: order.index(run[0])) for job in jobs.values()]
 

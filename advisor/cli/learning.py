@@ -21,7 +21,6 @@ from advisor.errors import InvalidValue, Unauthorized, UnknownComponent
 
 if TYPE_CHECKING:
     from advisor.files.run_files import Row, RunFile
-    from advisor.files.snet_runs import SnetFiles
 
 TAUGHT_ROWS = COMMIT_ROWS // 4  # read at a time
 FILES_TOGETHER = 400  # by one connection, which may speak for a thousand producers: two a file
@@ -133,34 +132,27 @@ def _learn_snet(
     Each run of a box becomes a row with its predictor, the record that entered, and the replica of its split: times,
     shares and depths are learned. The predictor is the size of its record, or a tag or field of the record that entered.
     """
-    from advisor.files.snet_runs import SnetFiles
+    from advisor.files.snet_runs import run_in
 
     name = network or source.resolve().name
-    files = SnetFiles(source, name, _predictors(input_, predictors))
+    run, total = run_in(source, name, _predictors(input_, predictors))
     with taught(given) as sink, progress() as bar:
         if definition is not None:
             sink.define(name, network_text(definition))
-        task = bar.add_task("learning", total=files.bytes_total)
-        counts, refused, boxes = _taught_once(
-            _all_rows(files, ended=ended), sink, lambda: bar.update(task, completed=files.bytes_read)
-        )
+        task = bar.add_task("learning", total=total)
+        rows = run.rows(ended=ended)
+        counts, refused, boxes = _taught_once(rows, sink, lambda: bar.update(task, completed=run.bytes_read))
         not_held = list(_allow_one_core(boxes, sink))
-    if not counts["rows"] and not counts["before"] and not files.run.grows:
+    if not counts["rows"] and not counts["before"] and not run.grows:
         raise InvalidValue(
             "source", str(source), "logs that tell of runs of boxes", "run the program with the flag -m A"
         )
     result: dict[str, Any] = {
         "network": name, "rows": counts["rows"], "refused": dict(refused), "learned_before": counts["before"],
-        "unmapped": files.run.unmapped, "ended": ended or not files.run.grows,
+        "unmapped": run.unmapped, "ended": ended or not run.grows,
     }  # fmt: skip
     goes_on = "" if result["ended"] else ", the run goes on: what it has begun is learned later"
     return Output(result, [_words_of(result, name, **OF_SNET) + goes_on, *not_held])
-
-
-def _all_rows(files: SnetFiles, *, ended: bool) -> Iterator[Row]:
-    """Yield what the files tell; what waits for its end comes last, once the run is over."""
-    yield from files.rows()
-    yield from files.rows(final=ended or not files.run.grows)
 
 
 def _allow_one_core(boxes: set[str], sink: Sink) -> Iterator[str]:

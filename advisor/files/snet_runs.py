@@ -11,11 +11,11 @@ file teaches the same rows under the same numbers, however it is cut, wherever i
 from __future__ import annotations
 
 import math
-import os
 import re
 from collections import deque
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from hashlib import blake2b
+from heapq import merge
 from pathlib import Path
 
 from advisor.errors import InvalidValue
@@ -23,6 +23,7 @@ from advisor.files.run_files import Row
 from advisor.files.snet_logs import Entries, Place, Stop, place_of, stop_of
 
 CHUNK_BYTES = 2**16
+STOPS_TOGETHER = 256  # taken in between looks for rows that are known by them
 WAITING = "IAZ"  # states in which a task has done with its record: it waits for input, for anything, or has ended
 OUTSIDE = (-1, -1)  # the task of what feeds the network
 ENDED = "Z"  # the state of a task that has ended
@@ -47,36 +48,34 @@ class _SnetRun:
 
 
 class _Log:
-    """One log file: what is read of it, and the runs that begin in it."""
+    """One log file: how far it was read, and the runs that begin in it."""
 
     def __init__(self, name: str, node: int) -> None:
         self.name, self.node = name, node
         self.entries = Entries(name)
-        self.stops: deque[Stop] = deque()
         self.runs: deque[_SnetRun] = deque()
         self.sequence = 0
         self.identity = ""
-        self.of_task = (
-            _WORKER.fullmatch(name) is None
-        )  # of one task with a thread of its own: it may end without an end entry
+        # of one task with a thread of its own: it may end without an end entry
+        self.of_task = _WORKER.fullmatch(name) is None
         self.started = self.ended = False
         self.reached_ns = -1  # end of its last stop that was read
-        self.more = True  # there is more of it to be read now
-        self._hash = blake2b(name.encode(), digest_size=10)
 
-    def feed(self, data: bytes) -> None:
-        for entry in self.entries.feed(data):
+    def stops(self, chunks: Iterable[bytes]) -> Iterator[tuple[_Log, Stop]]:
+        """Yield the stops that the file tells of; raises InvalidValue, TooLarge."""
+        digest = blake2b(self.name.encode(), digest_size=10)
+        for entry in (entry for data in chunks for entry in self.entries.feed(data)):
             if not self.identity:
-                self._hash.update(entry + b"#")
+                digest.update(entry + b"#")
             found = stop_of(entry, self.name)
             if isinstance(found, str):
                 self.started, self.ended = self.started or found == "start", self.ended or found == "end"
                 continue
             if not self.identity and any(message.taken for message in found.messages):
-                self.identity = self._hash.hexdigest()
-            self.stops.append(found)
+                self.identity = digest.hexdigest()
             self.reached_ns = found.end_ns
             self.ended = self.ended or (self.of_task and found.state == ENDED)
+            yield self, found
 
     @property
     def producer(self) -> str:
@@ -89,70 +88,97 @@ class _Log:
 
 
 class SnetRun:
-    """All logs and maps of one run of a program.
+    """All logs and maps of one run of a program, read once.
 
     Parameters
     ----------
+    files : mapping
+        The run's files by name, each as its bytes in pieces; others are left alone.
     network : str
         The network that its rows name.
     predictors : mapping, optional
         By box, the predictor of each record that enters, in order; "" has it for boxes that have no entry. Absent: bytes.
+
+    Raises
+    ------
+    InvalidValue, TooLarge
+        For an entry that is none, here or when `rows` reads it.
     """
 
-    def __init__(self, network: str, predictors: Mapping[str, Sequence[float]] | None = None) -> None:
+    def __init__(
+        self, files: Mapping[str, Iterable[bytes]], network: str, predictors: Mapping[str, Sequence[float]] | None = None
+    ) -> None:  # fmt: skip
         self._network = network
         self._predictors = predictors or {}
-        self._logs: dict[str, _Log] = {}
-        self._maps: dict[str, Entries] = {}
         self._places: dict[tuple[int, int], Place] = {}
         self._open: dict[tuple[int, int], _SnetRun] = {}
         self._made: dict[str, _SnetRun] = {}  # records given out and not yet taken in, by whom
         self._entries = 0  # records that entered
+        self.bytes_read = 0
         self.unmapped = 0  # runs left out because no map tells which box they are of
+        named = [(name, _LOG.fullmatch(name), self._counted(chunks)) for name, chunks in files.items()]
+        self._logs = {_Log(name, int(log[1] or 0)): chunks for name, log, chunks in named if log}
+        self._cut_maps = [self._read_map(name, int(found[1]), chunks) for name, _, chunks in named
+                          if (found := _MAP.fullmatch(name))]  # fmt: skip
 
-    def feed(self, name: str, data: bytes, *, more: bool = False) -> bool:
-        """Take in the next bytes of a file, by its name; `more`: there is more of it. Return whether it is one of a run's.
+    def _counted(self, chunks: Iterable[bytes]) -> Iterator[bytes]:
+        for data in chunks:
+            self.bytes_read += len(data)
+            yield data
 
-        Raises InvalidValue, TooLarge.
-        """
-        found = _MAP.fullmatch(name)
-        if found is not None:
-            for entry in self._maps.setdefault(name, Entries(name)).feed(data):
-                task = place_of(entry, name)
-                if task is not None:
-                    self._places[int(found[1]), task[0]] = task[1]
-            return True
-        found = _LOG.fullmatch(name)
-        if found is None:
-            return False
-        log = self._logs.get(name)
-        if log is None:
-            log = self._logs[name] = _Log(name, int(found[1] or 0))
-        log.more = more
-        log.feed(data)
-        return True
+    def _read_map(self, name: str, node: int, chunks: Iterable[bytes]) -> bool:
+        """Take in what the tasks of a node are; return whether the map ends in the middle of an entry."""
+        entries = Entries(name)
+        for entry in (entry for data in chunks for entry in entries.feed(data)):
+            task = place_of(entry, name)
+            if task is not None:
+                self._places[node, task[0]] = task[1]
+        return entries.partial
 
     @property
     def grows(self) -> bool:
-        """True while a file is seen to be unfinished: an entry is not whole, or a worker has started and not ended."""
-        return any(log.grows for log in self._logs.values()) or any(each.partial for each in self._maps.values())
+        """True where what was read ends in the middle of an entry, or a worker has started and not ended."""
+        return any(log.grows for log in self._logs) or any(self._cut_maps)
 
-    def hungry(self, name: str) -> bool:
-        """Return whether more of a file is to be read now: where it is not ahead of others of which there is more."""
-        log = self._logs.get(name)
-        if log is None or not log.stops or not log.more:
-            return True
-        return log.reached_ns <= min(each.reached_ns for each in self._logs.values() if each.more)
+    def rows(self, *, ended: bool = False) -> Iterator[Row]:
+        """Give the rows, by the beginning of their runs as far as the files allow.
 
-    def rows(self, *, final: bool) -> Iterator[Row]:
-        """Give the rows that are known by now, by the beginning of their runs as far as the files allow.
-
-        `final`: nothing more comes. Until then a row waits while its run goes on, its task is in no map, or it is not known
-        where its record came from; so do those that began after it in the same log.
+        `ended`: the run is over, though its files do not say so. Until it is over a row waits while its run goes on, its task
+        is in no map, or it is not known where its record came from; so do those that began after it in the same log.
         """
-        self._advance(final=final)
+        for count, (log, stop) in enumerate(self._stops(ended=ended), 1):
+            self._take(log, stop)
+            if count % STOPS_TOGETHER == 0:
+                yield from self._known_rows(final=False)
+        yield from self._known_rows(final=ended or not self.grows)
+
+    def _stops(self, *, ended: bool) -> Iterator[tuple[_Log, Stop]]:
+        """Yield stops in the order of their ends, as far as no file may have earlier ones when it has grown.
+
+        A task that was blocked may go on with another worker, whose file is written later. One that has said nothing for
+        `LATE_NS` is taken for idle.
+        """
+        limit = math.inf  # beyond, a file that was read and has not ended may have more
+
+        def read(log: _Log, chunks: Iterable[bytes]) -> Iterator[tuple[_Log, Stop]]:
+            nonlocal limit
+            yield from log.stops(chunks)
+            limit = limit if log.ended else min(limit, log.reached_ns)
+
+        held: deque[tuple[_Log, Stop]] = deque()
+        for each in merge(
+            *(read(log, chunks) for log, chunks in self._logs.items()), key=lambda found: found[1].end_ns
+        ):
+            held.append(each)
+            while held and held[0][1].end_ns <= max(limit, each[1].end_ns - LATE_NS):
+                yield held.popleft()
+        if ended or not self.grows:
+            yield from held
+
+    def _known_rows(self, *, final: bool) -> Iterator[Row]:
+        """Give the rows that are known by what was taken in; `final`: nothing more comes."""
         while True:
-            ready = [log for log in self._logs.values() if self._ready(log, final=final)]
+            ready = [log for log in self._logs if self._ready(log, final=final)]
             if not ready:
                 return
             log = min(ready, key=lambda each: each.runs[0].begun_ns)
@@ -176,28 +202,6 @@ class SnetRun:
         return found if found == found else None  # noqa: PLR0124 - NaN is not itself
 
     # -- stops to runs ----------------------------------------------------------------------------------------------------
-
-    def _advance(self, *, final: bool) -> None:
-        """Take in the stops that were read, in the order of their ends, as far as no file may have earlier ones.
-
-        A task that was blocked may go on with another worker, whose file is written later. One that has said nothing for
-        `LATE_NS` is taken for idle.
-        """
-        newest = max((log.reached_ns for log in self._logs.values()), default=0)
-        reached = [
-            log.reached_ns if log.more else max(log.reached_ns, newest - LATE_NS)
-            for log in self._logs.values()
-            if log.more or not (final or log.ended)
-        ]
-        limit = min(reached, default=None)
-        logs = [log for log in self._logs.values() if log.stops]
-        while logs:
-            log = min(logs, key=lambda each: each.stops[0].end_ns)
-            if limit is not None and log.stops[0].end_ns > limit:
-                return
-            self._take(log, log.stops.popleft())
-            if not log.stops:
-                logs.remove(log)
 
     def _take(self, log: _Log, stop: Stop) -> None:
         task = (log.node, stop.task)
@@ -278,71 +282,33 @@ class SnetRun:
         return {place for place in self._places.values() if place.box}
 
 
-class SnetFiles:
-    """The files of one run in a directory, as far as they have grown.
+def run_in(
+    directory: Path, network: str, predictors: Mapping[str, Sequence[float]] | None = None
+) -> tuple[SnetRun, int]:
+    """Return the run whose files lie in a directory, and how many bytes they have.
 
     Raises InvalidValue when the directory cannot be read, or holds no log of a run.
     """
+    try:
+        paths = [path for path in directory.iterdir() if _LOG.fullmatch(path.name) or _MAP.fullmatch(path.name)]
+        # Of a run that goes on, maps are read further than logs: they say what the tasks of the logs are.
+        paths.sort(key=lambda path: (path.suffix == ".map", path.name))
+        sizes = {path: path.stat().st_size for path in paths}
+    except OSError as error:
+        bound = "a directory that can be read"
+        raise InvalidValue("directory", str(directory), bound, error.strerror or "") from error
+    if not any(_LOG.fullmatch(path.name) for path in paths):
+        raise InvalidValue("directory", str(directory), "a directory with mon_n00_worker00.log and the like")
+    files = {path.name: _chunks(path, size) for path, size in sizes.items()}
+    return SnetRun(files, network, predictors), sum(sizes.values())
 
-    def __init__(self, directory: Path, network: str, predictors: Mapping[str, Sequence[float]] | None = None) -> None:
-        self.run = SnetRun(network, predictors)
-        self._directory = directory
-        self._at: dict[str, int] = {}
-        self._inodes: dict[str, int] = {}
-        self.bytes_read = 0
-        if not any(_LOG.fullmatch(path.name) for path in self._files()):
-            raise InvalidValue("directory", str(directory), "a directory with mon_n00_worker00.log and the like")
 
-    @property
-    def bytes_total(self) -> int:
-        """Bytes of all files as they are now."""
-        return sum(path.stat().st_size for path in self._files())
-
-    def rows(self, *, final: bool = False) -> Iterator[Row]:
-        """Give the rows of what the files hold beyond what was read of them; see `SnetRun.rows`.
-
-        Raises InvalidValue, TooLarge.
-        """
-        while self._read():
-            yield from self.run.rows(final=False)
-        yield from self.run.rows(final=final)
-
-    def _read(self) -> bool:
-        """Read a little more of each file that the others wait for; return whether there was any."""
-        some = False
-        for path in self._files():
-            name = path.name
-            if _LOG.fullmatch(name) and not self.run.hungry(name):
-                continue
-            try:
-                with path.open("rb") as file:
-                    known = os.fstat(file.fileno())
-                    file.seek(self._at.get(name, 0))
-                    data = file.read(CHUNK_BYTES)
-                    size = known.st_size
-            except OSError as error:
-                raise InvalidValue("directory", str(path), "a file that can be read", error.strerror or "") from error
-            if size < self._at.get(name, 0) or self._inodes.setdefault(name, known.st_ino) != known.st_ino:
-                raise InvalidValue(
-                    "directory",
-                    str(path),
-                    "a file that grows: it was replaced",
-                    "another run began here: learn it anew",
-                )
-            at = self._at[name] = self._at.get(name, 0) + len(data)
-            self.bytes_read += len(data)
-            self.run.feed(name, data, more=bool(data) and at < size)
-            some = some or bool(data)
-        return some
-
-    def _files(self) -> list[Path]:
-        try:
-            # Maps come first: they say what the tasks of the logs are.
-            return sorted(
-                (path for path in self._directory.iterdir() if _LOG.fullmatch(path.name) or _MAP.fullmatch(path.name)),
-                key=lambda path: (path.suffix != ".map", path.name),
-            )
-        except OSError as error:
-            raise InvalidValue(
-                "directory", str(self._directory), "a directory that can be read", error.strerror or ""
-            ) from error
+def _chunks(path: Path, size: int) -> Iterator[bytes]:
+    """Yield the first `size` bytes of a file, in pieces."""
+    try:
+        with path.open("rb") as file:
+            while data := file.read(min(size, CHUNK_BYTES)):
+                size -= len(data)
+                yield data
+    except OSError as error:
+        raise InvalidValue("directory", str(path), "a file that can be read", error.strerror or "") from error

@@ -21,7 +21,7 @@ from advisor.cli import advisor
 from advisor.cli.learning import learn_command
 from advisor.errors import UnknownNetwork
 from advisor.files.snet_input import source_of, values_of
-from advisor.files.snet_runs import SnetFiles
+from advisor.files.snet_runs import run_in
 from advisor.service import load_config
 from advisor.service.listeners import Listeners
 from advisor.service.snet_resources import SnetResources
@@ -77,8 +77,8 @@ def test_every_run_of_each_box_is_learned_once(built: Path, tmp_path: Path, sche
 @pytest.mark.parametrize("scheduler", ["lpel", "central"])
 def test_each_run_has_the_tag_of_the_record_that_entered(built: Path, scheduler: str) -> None:
     folder, n = logs_of(built, "tag", scheduler), source_of("<n>")
-    files = SnetFiles(folder, "tag", {"": values_of(built / "input.xml", [n])[n]})
-    rows = [*files.rows(), *files.rows(final=True)]
+    run, _ = run_in(folder, "tag", {"": values_of(built / "input.xml", [n])[n]})
+    rows = list(run.rows(ended=True))
     medians = {
         box: [
             float(

@@ -311,10 +311,10 @@ def _table(path: Path) -> Iterator[Any]:
 
 def snet_logs(data: bytes) -> None:
     """A map and a log of a run, cut anywhere by NUL bytes."""
-    run = SnetRun("net")
-    for number, part in enumerate(data.split(b"\0")):
-        run.feed("n00_tasks.map" if number == 0 else f"mon_n00_worker{number % 2:02}.log", part, more=bool(number % 3))
-    for _ in zip(range(1000), run.rows(final=True), strict=False):
+    tasks, *parts = data.split(b"\0")
+    logs = {f"mon_n00_worker{first:02}.log": parts[first::2] for first in range(2)}
+    run = SnetRun({"n00_tasks.map": [tasks]} | logs, "net")
+    for _ in zip(range(1000), run.rows(ended=True), strict=False):
         pass
 
 

@@ -62,10 +62,9 @@ def test_what_cannot_be_read_is_named(tmp_path: Path, text: str, predictor: str,
 
 
 def test_a_run_has_the_value_of_the_record_that_entered() -> None:
-    run = SnetRun("film", {"": [200.0, 400.0], "write": [3.0, 4.0]})
-    for name, text in LOGS.items():
-        run.feed(name, text.encode())
-    rows = [(row.component, row.predictor) for row in run.rows(final=True)]
+    files = {name: [text.encode()] for name, text in LOGS.items()}
+    run = SnetRun(files, "film", {"": [200.0, 400.0], "write": [3.0, 4.0]})
+    rows = [(row.component, row.predictor) for row in run.rows(ended=True)]
     assert rows == [("blur", 200.0), ("write", 3.0), ("blur", 400.0)]
 
 

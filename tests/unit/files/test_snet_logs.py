@@ -4,28 +4,30 @@ from __future__ import annotations
 
 import random
 from collections import Counter
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from snet_runs import HEADER, TEXT, Written, write_run
+from snet_runs import TEXT, Written, write_run
 
 from advisor import Advisor
 from advisor.errors import InvalidValue, TooLarge
 from advisor.files import snet_logs
 from advisor.files.snet_logs import Entries
-from advisor.files.snet_runs import Row, SnetFiles, SnetRun
+from advisor.files.snet_runs import Row, SnetRun, run_in
 from advisor.protocol.rows import columns_of_rows
 
 SMALL = write_run(40, seed=3)
 
 
-def fed(written: Written, *, cut: float = 1.0, final: bool = True) -> list[Row]:
-    run = SnetRun("film")
-    for name, text in sorted(written.files.items(), reverse=True):
-        run.feed(name, text.encode()[: int(cut * len(text))])
-    return list(run.rows(final=final))
+def run_of(files: dict[str, bytes]) -> SnetRun:
+    return SnetRun({name: [data] for name, data in files.items()}, "film")
+
+
+def fed(written: Written) -> list[Row]:
+    return list(run_of({name: text.encode() for name, text in written.files.items()}).rows(ended=True))
 
 
 def runs_of(rows: list[Row]) -> Counter[tuple[str, int, int]]:
@@ -57,24 +59,20 @@ def test_the_flow_of_a_network_is_learned_without_any_annotation() -> None:
     assert advisor.predict("large", predictor=20).elapsed_s == pytest.approx(9e-6 * 20, rel=0.02)
 
 
+def cut(data: bytes, rng: random.Random, pieces: int) -> Iterator[bytes]:
+    while data:
+        at = rng.randrange(1, 2 + len(data) * 2 // pieces)
+        yield data[:at]
+        data = data[at:]
+
+
 @settings(max_examples=60, deadline=None)
 @given(st.integers(0, 2**32), st.integers(1, 400))
 def test_however_the_files_are_cut_and_mixed_the_rows_are_the_same(seed: int, pieces: int) -> None:
     rng = random.Random(seed)
-    run, rows = SnetRun("film"), list[Row]()
-    left = {name: text.encode() for name, text in SMALL.files.items()}
-    for name in left:  # a program makes its files when it starts
-        run.feed(name, b"")
-    while left:
-        name = rng.choice(sorted(left))
-        cut = rng.randrange(1, 2 + len(left[name]) * 2 // pieces)
-        data, left[name] = left[name][:cut], left[name][cut:]
-        run.feed(name, data)
-        if not left[name]:
-            del left[name]
-        if rng.random() < 0.5:
-            rows += run.rows(final=False)
-    rows += run.rows(final=True)
+    files = list(SMALL.files.items())
+    rng.shuffle(files)
+    rows = list(SnetRun({name: cut(text.encode(), rng, pieces) for name, text in files}, "film").rows(ended=True))
     whole = fed(SMALL)
     assert Counter(map(repr, rows)) == Counter(map(repr, whole))
     for producer in {row.producer for row in rows}:
@@ -85,10 +83,11 @@ def test_however_the_files_are_cut_and_mixed_the_rows_are_the_same(seed: int, pi
 @given(st.lists(st.floats(0, 1), min_size=len(SMALL.files), max_size=len(SMALL.files)))
 def test_what_is_told_of_a_run_that_grows_is_told_the_same_of_all_of_it(cuts: list[float]) -> None:
     """Stopped anywhere and begun anew, what was told before is a beginning of what is told then, by producer and number."""
-    run = SnetRun("film")
-    for cut, (name, text) in zip(cuts, sorted(SMALL.files.items(), reverse=True), strict=True):
-        run.feed(name, text.encode()[: int(cut * len(text))])
-    before = list(run.rows(final=False))
+    files = {
+        name: text.encode()[: int(share * len(text))]
+        for share, (name, text) in zip(cuts, sorted(SMALL.files.items()), strict=True)
+    }
+    before = list(run_of(files).rows())
     whole = {(row.producer, row.sequence): row for row in fed(SMALL)}
     assert all(whole[row.producer, row.sequence] == row for row in before)
     for producer in {row.producer for row in before}:
@@ -101,77 +100,67 @@ def test_files_are_read_a_chunk_at_a_time_and_as_they_grow(tmp_path: Path, monke
     for name, text in SMALL.files.items():
         (tmp_path / name).write_text(text[: len(text) // 3])
     (tmp_path / "notes.txt").write_text("nothing of ours")
-    files = SnetFiles(tmp_path, "film")
-    rows = list(files.rows())
-    assert files.run.grows
+    run, _ = run_in(tmp_path, "film")
+    first = list(run.rows())
+    assert run.grows
     for name, text in SMALL.files.items():
         (tmp_path / name).write_text(text)
-    rows += files.rows()
-    assert not files.run.grows
-    assert files.bytes_read == files.bytes_total
-    rows += files.rows(final=True)
+    run, total = run_in(tmp_path, "film")
+    rows = list(run.rows())
+    assert not run.grows
+    assert run.bytes_read == total
     assert runs_of(rows) == Counter(SMALL.runs)
+    assert {(row.producer, row.sequence) for row in first} <= {(row.producer, row.sequence) for row in rows}
 
 
-@pytest.mark.parametrize("how", ["cut off", "replaced"])
-def test_another_run_that_begins_in_the_same_place_is_told(tmp_path: Path, how: str) -> None:
+def test_what_is_written_after_the_files_were_listed_waits(tmp_path: Path) -> None:
+    """Else a map that was read before its run had ended would leave out tasks for good."""
+    for name, text in SMALL.files.items():
+        (tmp_path / name).write_text(text if name.endswith(".map") else text[:-20])
+    run, _ = run_in(tmp_path, "film")
     for name, text in SMALL.files.items():
         (tmp_path / name).write_text(text)
-    files = SnetFiles(tmp_path, "film")
-    assert list(files.rows(final=True))
-    log = tmp_path / "mon_n00_worker00.log"
-    if how == "cut off":
-        log.write_text(HEADER)
-    else:
-        (tmp_path / "new").write_text(SMALL.files[log.name] + "7S#")
-        (tmp_path / "new").rename(log)
-    with pytest.raises(InvalidValue, match="another run began here"):
-        list(files.rows())
+    assert len(list(run.rows())) < len(SMALL.runs)
+    assert run.grows
 
 
 def test_a_run_lasts_from_its_record_to_the_next_or_to_the_stop() -> None:
-    run = SnetRun("net")
-    run.feed("n00_tasks.map", b"7:S1 box 0#")
     log = b"5S#1000I7 500 600I0.1S8;700I0.2S16;#2000O7 100 1950I0.3S1;#2300R7 200 2150O0.4S1;#2500I7 100 #2600E#WC3WT5"
-    run.feed("mon_n00_worker00.log", log)
-    assert not run.grows
-    assert [(row.predictor, round(row.elapsed_s * 1e9)) for row in run.rows(final=True)] == [
+    run = run_of({"n00_tasks.map": b"7:S1 box 0#", "mon_n00_worker00.log": log})
+    assert [(row.predictor, round(row.elapsed_s * 1e9)) for row in run.rows()] == [
         (8, 100),
         (16, 300),
         (1, 350),
     ]
+    assert not run.grows
 
 
 def test_a_record_that_would_come_of_itself_comes_of_nobody() -> None:
-    run = SnetRun("net")
-    run.feed("n00_tasks.map", b"7:S1 box 0#8:S2 other 0#")
-    run.feed("mon_n00_worker00.log", b"1000I7 500 600I0.1S8;700O0.1S8;#2000I7 500 1600I0.2S8;#")
-    run.feed("mon_n00_worker00.log", b"2100I8 500 1700I0.3S8;1800O0.2S8;#2200I7 50 2150I0.4S8;2160O0.3S8;#")
-    assert len(list(run.rows(final=True))) == 4
+    log = b"1000I7 500 600I0.1S8;700O0.1S8;#2000I7 500 1600I0.2S8;#"
+    log += b"2100I8 500 1700I0.3S8;1800O0.2S8;#2200I7 50 2150I0.4S8;2160O0.3S8;#"
+    run = run_of({"n00_tasks.map": b"7:S1 box 0#8:S2 other 0#", "mon_n00_worker00.log": log})
+    assert len(list(run.rows(ended=True))) == 4
 
 
 def test_a_run_that_never_ended_is_no_time_and_holds_back_until_the_end() -> None:
-    run = SnetRun("net")
-    run.feed("n00_tasks.map", b"7 one 0#8:S2 two 0#")
-    run.feed("mon_n00_worker00.log", b"5S#1000O7 500 600I0.1S8;#1500I8 100 1400I0.1S4;#")
-    assert list(run.rows(final=False)) == []
-    first, second = run.rows(final=True)
+    log = b"5S#1000O7 500 600I0.1S8;#1500I8 100 1400I0.1S4;#"
+    files = {"n00_tasks.map": b"7 one 0#8:S2 two 0#", "mon_n00_worker00.log": log}
+    assert list(run_of(files).rows()) == []
+    first, second = run_of(files).rows(ended=True)
     assert (first.component, first.more["running"], first.elapsed_s) == ("one", True, 4e-7)
     assert (second.component, second.elapsed_s) == ("two", 1e-7)
     assert "running" not in second.more
 
 
 def test_splits_filters_cells_and_wrappers_are_followed() -> None:
-    run = SnetRun("net")
     tasks = b"1glob_input -1#2:S1 <filter> 0#3:S2:I4 inner 0#4:S2:I9 inner 0#5:S3 <sync> 0#6:S4 last 0#"
-    run.feed("n00_tasks.map", tasks)
-    run.feed("mon_n00_glob_input.log", b"10I1 5 8I0.1S5;#20I1 5 18I0.2S5;#")
-    run.feed("mon_n00_worker00.log", (
+    worker = (
         b"30I2 5 26I0.1S5;28O0.3S5;#40I2 5 36I0.2S5;38O0.4S5;#"
         b"50I3 5 46I0.3S5;48O0.5S5;#60I4 5 56I0.4S5;58O0.6S5;#"
         b"70I5 5 66I0.5S5;67I0.6S5;68O0.7S5;#80I6 5 76I0.7S5;#"
-    ))  # fmt: skip
-    rows = list(run.rows(final=True))
+    )
+    files = {"mon_n00_glob_input.log": b"10I1 5 8I0.1S5;#20I1 5 18I0.2S5;#", "mon_n00_worker00.log": worker}
+    rows = list(run_of({"n00_tasks.map": tasks} | files).rows(ended=True))
     assert [(row.component, row.more.get("replica")) for row in rows] == [("inner", 4), ("inner", 9), ("last", None)]
     assert not any("entered" in row.more for row in rows)
 
@@ -181,21 +170,21 @@ def test_a_file_that_is_no_log_is_told_soon(tmp_path: Path, monkeypatch: pytest.
     with pytest.raises(TooLarge, match="no monitor log"):
         Entries("log").feed(b"x" * 101)
     with pytest.raises(InvalidValue, match=r"mon_n00_worker00\.log and the like"):
-        SnetFiles(tmp_path, "net")
+        run_in(tmp_path, "net")
     with pytest.raises(InvalidValue, match="can be read"):
-        SnetFiles(tmp_path / "none", "net")
+        run_in(tmp_path / "none", "net")
 
 
 @pytest.mark.parametrize("workers", [True, False])
 def test_a_task_with_a_log_of_its_own_ends_it(workers: bool) -> None:
     """A central scheduler writes no end entry of them; without entries of workers nothing else says that the run is over."""
-    run = SnetRun("net")
     begins, ends = (b"1S#", b"900E#") if workers else (b"", b"")
+    files = {"mon_n00_worker00.log": begins + b"200I7 50 160I0.1S8;#" + ends}
     outside = ("mon_n00_glob_input.log", "mon_n00_glob_output.log")
-    for name in outside:
-        run.feed(name, begins + b"300I1 5 8I0.1S5;#")
-    run.feed("mon_n00_worker00.log", begins + b"200I7 50 160I0.1S8;#" + ends)
-    for name in outside:
-        assert run.grows is workers
-        run.feed(name, b"400Z1 5 9#")
-    assert not run.grows
+    files |= dict.fromkeys(outside, begins + b"300I1 5 8I0.1S5;#")
+    for name in (*outside, ""):
+        run = run_of(files)
+        list(run.rows())
+        assert run.grows is (workers and name != "")
+        if name:
+            files[name] += b"400Z1 5 9#"

@@ -9,12 +9,14 @@ they have one core. Threads that compute are not sent away: 64 on two cores take
 from __future__ import annotations
 
 import atexit
+import os
 import threading
 import time
 import weakref
 from collections.abc import Callable
 from concurrent.futures import Executor, Future
 from contextlib import suppress
+from multiprocessing import util
 from queue import Empty, SimpleQueue
 from typing import Any, Final, Protocol
 
@@ -181,3 +183,13 @@ def _finish_tasks() -> None:
     """Before the process ends: daemon threads would end in the middle of their tasks."""
     for executor in [*_EXECUTORS]:
         executor.finish()
+
+
+def _finish_at_end(_: object = None) -> None:
+    """Processes of multiprocessing end without atexit: they do what is registered here, and forget it when they begin."""
+    util.Finalize(None, _finish_tasks, exitpriority=20)
+
+
+os.register_at_fork(after_in_child=_EXECUTORS.clear)  # their threads are the parent's
+util.register_after_fork(_EXECUTORS, _finish_at_end)
+_finish_at_end()

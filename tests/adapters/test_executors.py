@@ -59,6 +59,37 @@ found.append(executor.submit(print, "last"))
     assert rows_of(tmp_path / "t.state") == {"meet": 81}
 
 
+@pytest.mark.parametrize("method", ["fork", "spawn"])
+def test_a_process_of_multiprocessing_ends_when_its_tasks_have_ended(tmp_path: Path, method: str) -> None:
+    program = tmp_path / "program.py"
+    program.write_text(f"""
+import multiprocessing, os, threading
+from advisor.adapters.threads import Advised
+advised = Advised(path={str(tmp_path / "t.state")!r})
+
+def end(meeting, n):
+    meeting.wait()
+    os.write(1, b"%d " % n)
+
+def begin():
+    global executor
+    executor = advised.executor("end")
+    meeting = threading.Barrier(70)
+    for n in range(70):
+        executor.submit(end, meeting, n)
+
+if __name__ == "__main__":
+    parents = advised.executor("end")
+    parents.submit(end, threading.Barrier(1), 70)
+    child = multiprocessing.get_context({method!r}).Process(target=begin)
+    child.start()
+    child.join()
+""")
+    done = subprocess.run([sys.executable, program], capture_output=True, text=True, check=True)
+    assert (sorted(map(int, done.stdout.split())), done.stderr) == ([*range(71)], "")
+    assert rows_of(tmp_path / "t.state") == {"end": 71}
+
+
 def test_runs_of_an_executor_that_has_ended_are_written_at_the_end_of_the_program(tmp_path: Path) -> None:
     program = f"""
 from advisor.adapters.threads import Advised

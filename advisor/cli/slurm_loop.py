@@ -232,14 +232,17 @@ def _steps(
 def _limits(
     advisor: Advisor | SyncClient, known: Mapping[str, Any], x: float | None, count: int, of: Partition, level: float
 ) -> dict[str, int]:
-    """Return the memory and the time limit on a count, as far as the partition has them; empty where too little is known."""
+    """Return the memory and the time limit on a count, as far as the partition has them; empty where too little is known.
+
+    Fewer cores than any run had take longer than all of them, nobody knows how much: no time limit.
+    """
     if x is None:
         return {}
     try:
         limits = limits_of(advisor, known, x, count, level)
     except NotEnoughData:
         return {}
-    found = {"minutes": int(min(limits.minutes, of.minutes))}
+    found = {} if count < known["cores_range"][0] else {"minutes": int(min(limits.minutes, of.minutes))}
     return found if limits.megabytes is None else found | {"megabytes": min(limits.megabytes, of.megabytes)}
 
 

@@ -168,6 +168,16 @@ def test_a_job_pays_for_the_cores_that_it_takes_from_others() -> None:
     assert all(50 <= each <= 100 for each in megabytes)
 
 
+def test_no_time_limit_is_set_on_fewer_cores_than_any_run_had() -> None:
+    adv = Advisor()
+    for cores, seconds in ((8, 7.0), (4, 12.0), (4, 12.0)):
+        adv.observe("blur", predictor=1.0, cores=cores, elapsed_s=seconds, measures={"peak_bytes": 5e7})
+    found = Partition("main", 64, 64, 8000)
+    for allowed, keys in (([2], {"megabytes"}), ([4], {"megabytes", "minutes"}), ([16], {"megabytes", "minutes"})):
+        steps = advice_text(adv, [found], allowed, "cpus", 0.99)[0].partition('["blur"]')[2]
+        assert {*re.findall(r"(megabytes|minutes) = ", steps)} == keys
+
+
 @pytest.mark.skipif(LUA is None, reason="no Lua interpreter is installed: the plugin is not run")
 def test_the_plugin_advises_jobs_that_give_no_count_and_leaves_the_others(tmp_path: Path) -> None:
     advice = tmp_path / "advice.lua"

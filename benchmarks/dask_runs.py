@@ -32,7 +32,7 @@ class Judged(AdvisorPlugin):
         super().__init__(address, **options)
         self.own_s = self.compute_s = self.average = 0.0
         self.said: dict[Any, tuple[float | None, float]] = {}
-        self.errors: list[tuple[float, float]] = []
+        self.errors: list[tuple[float, float, float]] = []
 
     def transition(self, key: Any, start: str, finish: str, *args: Any, **reported: Any) -> None:
         began = time.thread_time()
@@ -94,21 +94,20 @@ def main() -> None:
         service.stderr.readline()
         took: dict[str, list[float]] = {"without": [], "told only": [], "advised": []}
         try:
-            with (
-                LocalCluster(n_workers=2, threads_per_worker=1, dashboard_address=":0") as cluster,
-                Client(cluster) as client,
-            ):
+            cluster: Any = LocalCluster(n_workers=2, threads_per_worker=1, dashboard_address=":0")
+            with cluster, Client(cluster) as client:
                 for round_ in range(asked.rounds + 1):
                     for kind, times in took.items():
+                        plugin: Any = None
                         if kind != "without":
                             client.register_plugin(Judged(address, predict=kind == "advised"))
-                            plugin: Any = cluster.scheduler.plugins["advisor"]
+                            plugin = cluster.scheduler.plugins["advisor"]
                             if round_:  # what was learned in earlier rounds is asked for when tasks have run again
                                 run(client, 40, 1_000 + round_)
                                 time.sleep(1.0)
                                 plugin.errors.clear()
                         seconds = run(client, asked.tasks, round_)
-                        if kind != "without":
+                        if plugin is not None:
                             reported(kind, plugin)
                             cluster.sync(plugin.close)
                             cluster.sync(cluster.scheduler.unregister_scheduler_plugin, name="advisor")

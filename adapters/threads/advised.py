@@ -193,11 +193,10 @@ class Advised:
         self, component: str, predictor: Any, cores: int, elapsed_s: float, others: float, *, ok: bool
     ) -> None:
         """Teach a run; what cannot be taught is logged once."""
-        optional: dict[str, Any] = {"active_cores": cores + others}
-        if not ok:
-            optional["ok"] = False
         try:
-            self._learner().observe(component, predictor=predictor, cores=cores, elapsed_s=elapsed_s, **optional)
+            self._learner().observe(
+                component, predictor=predictor, cores=cores, elapsed_s=elapsed_s, active_cores=cores + others, ok=ok
+            )
         except AdvisorError as error:
             self._tell(error)
 

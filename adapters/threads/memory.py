@@ -84,13 +84,15 @@ class FunctionMemory:
         self, component: str, *, predictor: Any, cores: int, elapsed_s: float, active_cores: float = math.nan,
         ok: bool = True,
     ) -> None:  # fmt: skip
-        """Take a run; it is learned with others, before a question."""
-        with self._lock:
-            self._rows.append((component, predictor, cores, elapsed_s, active_cores, ok))
-            if self._clock() - self._saved_at > SAVE_S or len(self._rows) >= ROWS_MAX:
-                self._save(wait=False)
-            elif len(self._rows) - self._learned >= TOGETHER and self._advisor is not None:
-                self._learn()  # to load an advisor takes 0.3 s, which no run waits for
+        """Take a run; it is learned with others, before a question. Tasks that end at once wait for no lock here."""
+        self._rows.append((component, predictor, cores, elapsed_s, active_cores, ok))
+        full = self._clock() - self._saved_at > SAVE_S or len(self._rows) >= ROWS_MAX
+        many = len(self._rows) - self._learned >= TOGETHER and self._advisor is not None  # loading one takes 0.3 s
+        if (full or many) and self._lock.acquire(blocking=False):  # else another run, or a question, is at it
+            try:
+                _ = self._save(wait=False) if full else self._learn()
+            finally:
+                self._lock.release()
 
     def predict(self, component: str, **asked: Any) -> Any:
         """Predict the elapsed time of runs, as an advisor does."""
@@ -110,8 +112,9 @@ class FunctionMemory:
 
     def _learn(self) -> Advisor:
         advisor = self._advisor = self._advisor or self._saved(aside=False)
-        learn_rows(advisor, self._rows[self._learned :])
-        self._learned = len(self._rows)
+        rows = self._rows[self._learned :]
+        learn_rows(advisor, rows)
+        self._learned += len(rows)
         return advisor
 
     # -- the file ---------------------------------------------------------------------------------------------------------
@@ -131,20 +134,22 @@ class FunctionMemory:
                 log.warning("%s cannot be written, it is tried again: %s", self.path, error)
         if len(self._rows) >= ROWS_MAX:
             self._learn()
-            self._rows = self._rows[ROWS_MAX // 2 :]
-            self._learned = len(self._rows)
+            del self._rows[: ROWS_MAX // 2]
+            self._learned -= ROWS_MAX // 2
 
     def _write(self) -> None:
         advisor = self._saved(aside=True)
         if self._keeps:
-            learn_rows(advisor, self._rows)
+            rows = [*self._rows]
+            learn_rows(advisor, rows)
             part = self.path.with_suffix(".part")
             with part.open("wb") as file:
                 file.write(advisor.to_bytes())
                 file.flush()
                 os.fsync(file.fileno())
             part.replace(self.path)
-            self._advisor, self._rows, self._learned = advisor, [], 0
+            self._advisor, self._learned = advisor, 0
+            del self._rows[: len(rows)]
 
     def _saved(self, *, aside: bool) -> Advisor:
         """Return what the file holds, nothing where it cannot be read; with `aside` a damaged one makes room."""

@@ -1,12 +1,14 @@
 """The loop on S-Net's public runtimes: run, learn, allocate, obey, compare with all placements; and 16 simulated cores.
 
 `python -m benchmarks.snet_loop SOURCES`, a folder with ``snet/build.sh``, with `--records 400`, `--seed 5` and `--rounds 7`.
-Let nothing else run, or give the session a share of its own (`echo -20 > /proc/self/autogroup`): a box that is interrupted
-looks slow, and under a real-time priority LPEL's workers keep the thread that reads records from its processor, so that
-other placements win. Prints, for the three programs there and two of ours, which no
-rule was made from, on two cores of the machine, the throughput of what Advisor says over that of the best of all
-placements (LPEL) or of all numbers of workers and instances (Front), beside the runtime's default and equal shares; and the
-same on 16 cores by a simulation of the measured runs.
+Let nothing else run: a box that is interrupted looks slow. Or give it the share of a session of its own, as root:
+
+    setsid -w sh -c 'echo -20 > /proc/self/autogroup; exec python -m benchmarks.snet_loop SOURCES'
+
+Not a real-time priority: LPEL's workers then keep the thread that reads records from its processor, so that other placements
+win. Prints, for the three programs there and two of ours, which no rule was made from, on two cores of the machine, the
+throughput of what Advisor says over that of the best of all placements (LPEL) or of all numbers of workers and instances
+(Front), beside the runtime's default and equal shares; and the same on 16 cores by a simulation of the measured runs.
 """
 
 from __future__ import annotations

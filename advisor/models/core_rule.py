@@ -122,8 +122,10 @@ def choose_among(base, slot, counts, noise, tolerance, risk, of_cores, columns):
             own = float(n[near] & RUNS_MOST)
             error, sure = sqrt(noise * (1.0 / own + 1.0 / runs)), max(SURE, sqrt(2.0 * ln(1.0 + all_runs / own)))
             sure *= HELD if near == here else LEFT
-            if score <= bound * exp(min(sure * error, FURTHEST)):
-                if log2_of(own) > RARE * runs and score > bound * exp(error):
+            excuse = exp(min(sure * error, FURTHEST))
+            if score <= bound * excuse:
+                # the best is for counts that are excused without a risk: a larger one never gives more cores
+                if score <= least * excuse and score > bound * exp(error) and log2_of(own) > RARE * runs:
                     fewest = best
                 break
         fewest += 1

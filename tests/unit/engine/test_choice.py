@@ -165,6 +165,15 @@ def test_a_larger_risk_never_gives_more_cores(
     assert all(1 <= cores <= cores_max for cores in found)
 
 
+def test_a_larger_risk_leads_to_no_best_count_that_few_runs_were_on() -> None:
+    advisor = Advisor()
+    for p, t in ((2, 1.17), (2, 1.546), (2, 1.2), (4, 0.704), (8, 0.965)):
+        advisor.observe("c", predictor=1.0, cores=p, elapsed_s=t)
+    risks = (0.0, 0.1, 0.25, 0.5, 0.75, 1.0)
+    found = [advisor.choose_cores("c", predictor=1.0, cores_max=64, risk=risk).cores for risk in risks]
+    assert found == sorted(found, reverse=True)
+
+
 # -- trials -----------------------------------------------------------------------------------------------------------------
 
 

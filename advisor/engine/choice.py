@@ -187,8 +187,8 @@ def trial_place(found: Solved, request: CoreRequest, seen: CoresSeen, chosen: Ch
     """Return the place of the count that is worth trying beside the chosen one; None where there is none.
 
     d = ln score(own) - ln score(c) of the means is normal, with the learner's own mean and variance; noise of runs is no part
-    of it. A count is tried when P(d > ln(1 + tolerance)) >= 0.4 and runs seen E[max(d, 0)] > E[max(-d, 0)]; of those the one
-    of the greatest expected gain. Cost O(n cells**2 + n**2 cells) for n counts, four a doubling.
+    of it. A count is tried when it is less known than the own one, P(d > ln(1 + tolerance)) >= 0.4 and
+    runs seen E[max(d, 0)] > E[max(-d, 0)]; of those the one of the greatest expected gain. Cost O(n cells**2 + n**2 cells) for n counts, four a doubling.
     """
     counts, scores, own = chosen.counts, chosen.scores, chosen.place
     doublings = PER_DOUBLING * int(log2(counts[-1] / counts[0])) + PER_DOUBLING + 1
@@ -200,8 +200,10 @@ def trial_place(found: Solved, request: CoreRequest, seen: CoresSeen, chosen: Ch
     covariance = found.covariance(points, points)
     outside = (cores < seen.least) | (cores > seen.most)
     doubt = np.where(outside, 1.0, float(found.table.column("doubt")[found.place]))
-    variance = covariance.diagonal() + covariance[mine, mine] - 2.0 * covariance[mine]
+    alone = covariance.diagonal()
+    variance = alone + alone[mine] - 2.0 * covariance[mine]
     spread = np.sqrt(np.maximum(variance, 0.0) * np.maximum(doubt, doubt[mine]))
+    spread[alone * doubt <= alone[mine] * doubt[mine]] = 0.0  # a run on the own count teaches more
     least, most_gain, best = log1p(request.tolerance), 0.0, None
     for place, sd in zip(places.tolist(), spread.tolist(), strict=True):
         mean = log(float(scores[own]) / float(scores[place]))

@@ -196,6 +196,15 @@ def test_nothing_is_tried_unless_asked_and_freeze_keeps_to_what_was_seen() -> No
     assert 6 <= advisor.choose_cores("c", predictor=1.0, cores_max=64).cores <= 11
 
 
+def test_a_trial_is_on_a_count_that_is_less_known_than_the_chosen_one() -> None:
+    advisor = Advisor()
+    for p in (8, 16, 16, 11):  # flat: four cores are expected to do, and were never seen
+        advisor.observe("c", predictor=1.0, cores=p, elapsed_s=0.002)
+    choice = advisor.choose_cores("c", predictor=1.0, allowed={"min": 1, "max": 16}, explore=True)
+    assert (choice.cores, choice.trial) == (4, False)
+    assert choice.assumed == ("4 cores as predicted: not tried",)
+
+
 def with_a_trial() -> tuple[Advisor, dict[str, Any]]:
     """Return an advisor, and a question whose answer is a trial."""
     for seed in range(200):

@@ -188,7 +188,8 @@ def trial_place(found: Solved, request: CoreRequest, seen: CoresSeen, chosen: Ch
 
     d = ln score(own) - ln score(c) of the means is normal, with the learner's own mean and variance; noise of runs is no part
     of it. A count is tried when it is less known than the own one, P(d > ln(1 + tolerance)) >= 0.4 and
-    runs seen E[max(d, 0)] > E[max(-d, 0)]; of those the one of the greatest expected gain. Cost O(n cells**2 + n**2 cells) for n counts, four a doubling.
+    runs seen E[max(d, 0)] > E[max(-d, 0)]; of those the one of the greatest expected gain.
+    Cost O(n cells**2 + n**2 cells) for n counts, four a doubling.
     """
     counts, scores, own = chosen.counts, chosen.scores, chosen.place
     doublings = PER_DOUBLING * int(log2(counts[-1] / counts[0])) + PER_DOUBLING + 1

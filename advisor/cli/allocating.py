@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from advisor import Advisor
     from advisor.client import SyncClient
 
-SWEPT = ("throughput", "latency", "fewest_cores")  # the others have all numbers of cores in one answer
+SWEPT = ("throughput", "latency", "fewest_cores")  # a cost is least on a number of cores of its own
 SWEEP_POINTS = 128  # a table has no more to show
 COST_WEIGHTS = ("core_s", "latency_s", "record")
 
@@ -108,18 +108,13 @@ def _allocated(asker: Advisor | SyncClient, request: Given, given: Given) -> Giv
                 form, asker, named, asker.allocate(known, cores=cores, **_one_core_each(form, cores, request))
             )
         if sweep is None:
-            return {"objective": objective} | _of_records(request) | _planned(asker, known, cores, request).as_dict()
+            return {"objective": objective} | _planned(asker, known, cores, request).as_dict()
         found = [(count, _planned(asker, known, count, request)) for count in sweep]
     return {"objective": objective, "sweep": [show_plans.point_of(count, plan) for count, plan in found]}
 
 
-def _of_records(request: Given) -> Given:
-    """Return what a request says of records, which headings of a front name."""
-    return {key: request[key] for key in ("arrival_per_s", "quantile") if key in request}
-
-
 def _together(asker: Advisor | SyncClient, request: Given, _: Given) -> Given:
-    return {"cores": request["cores"]} | _of_records(request) | asker.allocate_together(**request).as_dict()
+    return {"cores": request["cores"]} | asker.allocate_together(**request).as_dict()
 
 
 def _checked(given: Given) -> Given:
@@ -127,7 +122,7 @@ def _checked(given: Given) -> Given:
     objective, form, sweep = given["objective"], given["form"], given["sweep"]
     for wrong, words in (
         (sweep is not None and given["cores"] is not None, "give --cores or --sweep"),
-        (form is not None and (sweep is not None or objective == "pareto"), "--as prints one allocation"),
+        (form is not None and sweep is not None, "--as prints one allocation"),
         (given["evidence"] and (form is not None or sweep is not None), "--evidence is of one allocation"),
     ):
         if wrong:
@@ -151,8 +146,8 @@ def allocate_command(found: Given) -> Iterator[Printed]:
     What was learned of a network's flow is used: of the one with the file's name, without ending, as its id. A NETWORK that
     is no file is such an id itself.
 
-    Options that name a box are written BOX=N and may be given several times. Objective pareto shows the front of cores,
-    throughput and latency up to --cores; cost takes a --weight for each thing that costs.
+    Options that name a box are written BOX=N and may be given several times. Objective cost takes a --weight for each thing
+    that costs.
 
     `advisor allocate-together` is for several networks on one machine.
     """
@@ -163,7 +158,7 @@ def allocate_command(found: Given) -> Iterator[Printed]:
     elif "sweep" in found:
         yield show_plans.sweep(found["sweep"])
     else:
-        yield from show_plans.front(found) if found["objective"] == "pareto" else show_plans.allocation(found)
+        yield from show_plans.allocation(found)
 
 
 @asks(

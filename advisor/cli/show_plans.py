@@ -1,4 +1,4 @@
-"""Plans: an allocation, what a watch reports of it, why it is so; sweeps, fronts, several networks on one machine."""
+"""Plans: an allocation, what a watch reports of it, why it is so; sweeps, several networks on one machine."""
 
 from __future__ import annotations
 
@@ -11,7 +11,6 @@ from advisor.cli import tables
 from advisor.cli.tables import Column, Note, Printed, bold, rate, seconds, several, table
 from advisor.domain.allocations import Allocation
 
-COMPONENTS_SHOWN = 12  # of one point of a front: a line has no more room
 NAMES_SHOWN = 3  # of the bottlenecks of one point of a sweep
 RECORDS = Column("records/s", "throughput_per_s", rate)
 LATENCY = Column("latency", "latency_s", seconds)
@@ -98,41 +97,12 @@ def watched(found: Plan) -> Iterator[Printed]:
         yield found["why"]
 
 
-def front(found: Plan) -> Iterator[Printed]:
-    """Yield the front of cores, throughput and latency, one line a point."""
-    quantile = f" at {found['quantile']:g}" if "quantile" in found else ""
-    of = f"{quantile}{' with queueing' if 'arrival_per_s' in found else ''}"
-    if found.get("front"):
-        yield table(
-            [Column("cores", "used", str), RECORDS, Column(f"latency{of}", "latency_s", seconds), Column("allocation", _given)],
-            found["front"],
-        )  # fmt: skip
-        yield f"{several(len(found['front']), 'point')}: each is better in one of the three than every other"
-    else:
-        yield "the front is too large to be worked out: ask for throughput and latency on some numbers of cores"
-    yield from _reasons(found)
-
-
-def _given(point: Plan) -> str:
-    if point.get("groups"):
-        shared = (f"{', '.join(each['components'][:COMPONENTS_SHOWN])} on {each['cores']}" for each in point["groups"])
-        return f"in turns: {'; '.join(shared)}"
-    counts = [
-        f"{key} {count}" if point["instances"][key] == 1 else f"{key} {point['instances'][key]} x {count}"
-        for key, count in point["cores"].items()
-    ]
-    return _few(counts, COMPONENTS_SHOWN)
-
-
 def _few(names: Sequence[str], most: int) -> str:
     return ", ".join([*names[:most], *(["…"] if len(names) > most else [])])
 
 
 def together(found: Plan) -> Iterator[Printed]:
     """Yield what each of several networks gets."""
-    if "front" in found:
-        yield from front(found)
-        return
     yield _boxes([(share["name"], share) for share in found["networks"]])
     yield table(
         [

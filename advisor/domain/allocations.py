@@ -23,24 +23,6 @@ class Reason(Answer, frozen=True):
     text: str
 
 
-class FrontPoint(Answer, frozen=True):
-    """One point of the front of cores, throughput and latency, none of which can be bettered without another's loss.
-
-    `groups` are as in `Allocation`; `cores` are those of components with dedicated cores: the others have their group's.
-    """
-
-    used: int
-    throughput_per_s: float
-    latency_s: float
-    cores: Mapping[str, int]
-    instances: Mapping[str, int]
-    groups: tuple[tuple[int, tuple[str, ...]], ...] = ()
-
-    def as_dict(self) -> dict[str, Any]:
-        """Return the shape on the wire; `groups` is left out where each component has its own cores."""
-        return _with_groups(on_wire(self))
-
-
 class Evidence(Answer, frozen=True):
     """What a component's curve rests on: its model, how many runs, how far beyond their cores the answer's are, in log2."""
 
@@ -102,8 +84,6 @@ class Allocation:
         Steps that the search took.
     placement : mapping or None
         Key to the node of each instance, where the machine's nodes were given.
-    front : tuple of FrontPoint
-        For ``pareto``: by cores.
     cost_per_s : float or None
         For ``cost``.
     basis : Basis or None
@@ -128,7 +108,6 @@ class Allocation:
     gap: float | None = None
     steps: int = 0
     placement: Mapping[str, tuple[int, ...]] | None = None
-    front: tuple[FrontPoint, ...] = ()
     cost_per_s: float | None = None
     in_turn: Mapping[str, int] = field(default_factory=dict[str, int])
     details: Any = field(default=Details(), repr=False)
@@ -192,19 +171,18 @@ _ABSENT: tuple[Any, ...] = (None, [], {})
 
 
 def _with_groups(answer: dict[str, Any]) -> dict[str, Any]:
-    """Return an answer with its groups, and those of its front, as maps."""
-    for each in (answer, *answer.get("front", ())):
-        if "groups" in each:
-            each["groups"] = [{"cores": cores, "components": keys} for cores, keys in each["groups"]]
+    """Return an answer with its groups as maps."""
+    if "groups" in answer:
+        answer["groups"] = [{"cores": cores, "components": keys} for cores, keys in answer["groups"]]
     return answer
 
 
 def without_groups(given: Any) -> dict[str, Any]:
-    """Return an answer with its groups, and those of its front, as pairs; empty where it is no such map."""
+    """Return an answer with its groups as pairs; empty where it is no such map."""
     try:
         found = {**given}
         if "groups" in found:
             found["groups"] = [(each["cores"], each["components"]) for each in found["groups"]]
-        return found | {"front": [without_groups(each) for each in found.get("front", ())]}
+        return found
     except (TypeError, KeyError, AttributeError):
         return {}

@@ -16,7 +16,7 @@ from advisor.domain.networks import Network
 from advisor.domain.rows import Array
 from advisor.domain.shapes import plain
 
-ObjectiveWord = Literal["throughput", "latency", "fewest_cores", "pareto", "cost"]
+ObjectiveWord = Literal["throughput", "latency", "fewest_cores", "cost"]
 TurnsWord = Literal["never", "scarce", "better"]
 PRIORITY_MAX = 1000  # either side of 0, of a network among several: ranks for far more than NETWORKS_TOGETHER_MAX
 Number = int | float

@@ -6,7 +6,7 @@ from typing import Any
 
 from msgspec.structs import asdict
 
-from advisor.domain.allocations import Allocation, FrontPoint, Reason, without_groups
+from advisor.domain.allocations import Allocation, Reason, without_groups
 from advisor.domain.shapes import Answer, converted, on_wire
 
 
@@ -60,8 +60,6 @@ class Together(Answer, frozen=True):
         Which network and which of its keys bound what each priority reaches, the highest priority first.
     why : tuple of Reason
         Components are written ``network:key``.
-    front : tuple of FrontPoint
-        For the objective ``pareto`` what all can reach together on how many cores; components are written ``network:key``.
     """
 
     networks: tuple[Part, ...]
@@ -69,7 +67,6 @@ class Together(Answer, frozen=True):
     gap: float | None
     bottleneck: tuple[tuple[str, str], ...] = ()
     why: tuple[Reason, ...] = ()
-    front: tuple[FrontPoint, ...] = ()
 
     @property
     def allocations(self) -> tuple[Allocation, ...]:
@@ -84,8 +81,7 @@ class Together(Answer, frozen=True):
     def as_dict(self) -> dict[str, Any]:
         """Return the shape on the wire; what does not apply is left out."""
         found = asdict(self) | {"networks": [part.as_dict() for part in self.networks]}
-        may_be_absent = [key for key in ("gap", "front") if found[key] in (None, ())]
-        return on_wire({key: value for key, value in found.items() if key not in may_be_absent})
+        return on_wire({key: value for key, value in found.items() if key != "gap" or value is not None})
 
     @classmethod
     def of_wire(cls, given: Any) -> Together:

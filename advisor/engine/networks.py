@@ -27,7 +27,7 @@ from advisor.errors import InvalidValue
 from advisor.models.prediction import LEVEL
 
 if TYPE_CHECKING:
-    from advisor.planning import Asked
+    from advisor.planning import Request
 
 NETWORKS_KEPT = 64  # network texts kept parsed, by their text; and questions about networks that are read and checked
 BY_VALUE = 2  # marshal's version whose bytes depend on nothing but the values
@@ -53,7 +53,7 @@ class Networks:
         self._bundles = bundles
         self._tables = tables
         self._read = Kept[Network](NETWORKS_KEPT)
-        self._questions = Kept["Asked"](NETWORKS_KEPT)
+        self._questions = Kept["Request"](NETWORKS_KEPT)
 
     @taking(NetworkQuestion)
     def allocate(
@@ -70,7 +70,7 @@ class Networks:
             Cores to give out; for ``fewest_cores`` an upper bound, or None for as many as it takes.
         objective : str
             ``throughput``, ``latency`` (of a lone record; with `target` ``{"throughput_per_s": x}`` the lowest at which so many
-            get through), ``fewest_cores`` with `target`, ``pareto`` or ``cost``.
+            get through), ``fewest_cores`` with `target`, or ``cost``.
         components : mapping, optional
             Box name to the component that it runs, where the names differ.
         load : mapping, optional
@@ -103,26 +103,25 @@ class Networks:
             structure = self.network(network)
             if self._flows.keeps(network):
                 given = filled(given, self._flows.flow(cast("NetworkId", network), None))
-        asked = self._asked(structure, given)
-        request = asked.request
+        request = self._request(structure, given)
         reach = limits.ALLOCATE_CORES_MAX if request.cores is None else request.cores
         level = LEVEL if request.level is None else request.level
         return plan_request(
-            asked, self._tables.curves(structure.components, components or {}, load or {}, reach, level)
+            request, self._tables.curves(structure.components, components or {}, load or {}, reach, level)
         )
 
-    def _asked(self, network: Network, options: Mapping[str, Any]) -> Asked:
-        """Return what a request asks of a network: the last ones are kept, by the network itself and the options' values."""
-        from advisor.planning import asked_of, request_of  # noqa: PLC0415 - as in `allocate`
+    def _request(self, network: Network, options: Mapping[str, Any]) -> Request:
+        """Return the request about a network: the last ones are kept, by the network itself and the options' values."""
+        from advisor.planning import request_about, request_of  # noqa: PLC0415 - as in `allocate`
 
         try:
             key = id(network), marshal.dumps(cast("Any", options), BY_VALUE)
         except ValueError:  # a value that is none of Python's own plain ones
-            return asked_of(network, request_of(options))
+            return request_about(network, request_of(options))
         kept = self._questions.get(key)
-        if kept is not None and kept.structure.network is network:
+        if kept is not None and kept.network is network:
             return kept
-        return self._questions.store_value(key, asked_of(network, request_of(options)))
+        return self._questions.store_value(key, request_about(network, request_of(options)))
 
     def allocate_together(
         self,
@@ -142,7 +141,7 @@ class Networks:
         cores : int
         objective : str
             ``throughput`` (within a priority in proportion to the weights, then whatever more each can), ``latency``
-            (the mean by weight), ``fewest_cores`` for a `target` of each, ``cost`` or ``pareto`` of all together.
+            (the mean by weight), ``fewest_cores`` for a `target` of each, ``cost`` of all together.
         **options
             Of the whole machine: `nodes`, `memory_bytes`, `level`, `quantile`, `weights`, `work_max`.
 

@@ -8,8 +8,8 @@ import numpy as np
 
 from advisor.domain import elementary
 from advisor.domain.curves import Seen
+from advisor.domain.vectors import Floats, Ints
 from advisor.planning.demand import Demand
-from advisor.planning.requests import Floats, Ints
 
 # Beyond the most cores seen, a promise grows by a tenth for each doubling: more cores may cost a little, and need not help.
 MARGIN = math.log(1.1)

@@ -13,15 +13,16 @@ from typing import NamedTuple
 
 import numpy as np
 
-from advisor.domain.allowed_cores import AllowedCores
+from advisor.domain.allowed_cores import AllowedCores, intersect_allowed
 from advisor.domain.curves import TabulatedCurves
+from advisor.domain.vectors import Floats, Ints
 from advisor.errors import ImpossibleTarget, InvalidValue
-from advisor.planning.asked import Asked, rules_of
+from advisor.planning.by_key import scales_of
 from advisor.planning.partitions import exact_sizes, numbers_of
 from advisor.planning.pieces import KERNELS
 from advisor.planning.placing import SLACK, MachineNodes
 from advisor.planning.record_runs import RecordRuns, records_of
-from advisor.planning.requests import NEVER, SCARCE, Floats, Ints, Request
+from advisor.planning.requests import NEVER, SCARCE, Request
 from advisor.planning.structure import Structure
 from advisor.planning.visits import heaviest_share
 
@@ -79,8 +80,7 @@ class Demand:
     last: Ints  # (n,): counts beyond were not measured
     curves: TabulatedCurves  # what it was made of
     scale: Floats | float  # (n, 1): factor on the times
-    asked: Asked
-    request: Request  # that of `asked`, or of another objective
+    request: Request
     machine: MachineNodes
     price: float = 0.0  # in units of the curves' bounds: at what is planned
     scales: Scales = PLAIN
@@ -91,12 +91,12 @@ class Demand:
     @property
     def structure(self) -> Structure:
         """The network as the latency sees it."""
-        return self.asked.structure
+        return self.request.structure
 
     @property
     def keys(self) -> tuple[str, ...]:
         """The keys of the components."""
-        return self.asked.keys
+        return self.request.keys
 
     @property
     def cores(self) -> int:
@@ -280,43 +280,55 @@ def _unlimited(n: int) -> tuple[Ints, Ints, Ints, Floats]:
     return np.ones((n, 3), np.int64), np.zeros(1, np.int64), np.full(n, -1, np.int64), np.ones(1)
 
 
-def demand_of(asked: Asked, curves: TabulatedCurves, price: float = 0.0) -> Demand:
+def demand_of(request: Request, curves: TabulatedCurves, price: float = 0.0) -> Demand:
     """Return the demand that a request makes on the curves, one curve a key. Cost O(n), with tables O(n m) once.
 
     With a level it lies on the curves' upper bound, else at `price`. Raises InvalidValue when there are more or fewer curves
     than keys, or a pin lies beyond its curve.
     """
-    n, low, high = len(asked.keys), asked.low, asked.high
+    keys, bounds = request.keys, request.bounds
+    n, low, high = len(keys), bounds.low, bounds.high
     if len(curves) != n:
         raise InvalidValue("curves", len(curves), f"one curve a key, {n}")
     knots, last = curves.cores.astype(np.float64), np.full(n, int(curves.cores[-1]), np.int64)
-    pieces = pieces_at(curves, None if asked.request.level is not None else price)
+    pieces = pieces_at(curves, None if request.level is not None else price)
     rest = curves.variation, curves.contention, curves.peak_bytes
     high = np.maximum(np.minimum(high, last), low)
-    scale = 1.0 if asked.scale is None else asked.scale
-    if asked.scale is not None:
+    scale: Floats | float = 1.0
+    if request.scale:
+        scale = scales_of(request.structure.network, request)[:, None]
         pieces = pieces[0] * scale, pieces[1] * scale
-    rules = rules_of(asked, curves)
-    if asked.pins or rules:
+    rules = rules_of(request, curves)
+    if bounds.pins or rules:
         low, high = low.copy(), high.copy()
-    for row, (cores, _) in asked.pins.items():
+    for row, (cores, _) in bounds.pins.items():
         if cores is not None:
             if not low[row] <= cores <= high[row]:
-                raise InvalidValue(f"minimum.{asked.keys[row]}", cores, f"a count from {low[row]} to {high[row]}",
+                raise InvalidValue(f"minimum.{keys[row]}", cores, f"a count from {low[row]} to {high[row]}",
                                    "no count is left for it")  # fmt: skip
             low[row] = high[row] = cores
     for row, rule in tuple(rules.items()):
         found = rule.between(int(low[row]), int(high[row]))
         if found is None:
-            raise InvalidValue(f"allowed.{asked.keys[row]}", str(rule),
+            raise InvalidValue(f"allowed.{keys[row]}", str(rule),
                                f"a set with a count from {low[row]} to {high[row]}", "no count is left for it")  # fmt: skip
         low[row], high[row] = found.least, found.most
         if len(found) == found.most - found.least + 1:
             del rules[row]
         else:
             rules[row] = found
-    return Demand(asked.visits.per_record, knots, *pieces, low, high, asked.fewest, asked.most, rules,
-                  asked.replicas, *rest, last, curves, scale, asked, asked.request, asked.machine, price)  # fmt: skip
+    return Demand(request.structure.visits.per_record, knots, *pieces, low, high, bounds.fewest, bounds.most, rules,
+                  bounds.replicas, *rest, last, curves, scale, request, request.machine, price)  # fmt: skip
+
+
+def rules_of(request: Request, curves: TabulatedCurves) -> dict[int, AllowedCores]:
+    """Return row -> the counts that the request and the component itself allow; raises InvalidValue where these are none."""
+    rules = dict(request.rules)
+    for row, mine in enumerate(curves.allowed or ()):
+        if mine is not None:
+            field, whose = f"allowed.{request.keys[row]}", f"component {request.keys[row]!r}"
+            rules[row] = mine if row not in rules else intersect_allowed(field, rules[row], mine, whose)
+    return rules
 
 
 def pieces_at(curves: TabulatedCurves, price: float | None) -> tuple[Floats, Floats]:
@@ -332,21 +344,21 @@ def pieces_at(curves: TabulatedCurves, price: float | None) -> tuple[Floats, Flo
 # --- the demand of the moment: the last one again, as far as it is the same --------------------------------------------------
 
 
-def question_of(asked: Asked, curves: TabulatedCurves, price: float = 0.0) -> Demand:
+def question_of(request: Request, curves: TabulatedCurves, price: float = 0.0) -> Demand:
     """Return what is to be solved, of curves at a price for what is not known: the last one again, as far as it is the same.
 
     Raises InvalidValue, TooLarge, ImpossibleTarget when limits leave a component nothing, or one instance needs more memory
     than there is.
     """
-    last = asked.last.get(price)
+    last = request.last.get(price)
     if last is not None:
         old = last.curves
         if old is curves:
             return last
         if old.cores is curves.cores and old.allowed is curves.allowed and not curves.peak_bytes.any():
-            last = asked.last[price] = _renewed(last, curves)
+            last = request.last[price] = _renewed(last, curves)
             return last
-    last = asked.last[price] = _first_question(asked, curves, price)
+    last = request.last[price] = _first_question(request, curves, price)
     return last
 
 
@@ -361,13 +373,13 @@ def _renewed(old: Demand, curves: TabulatedCurves) -> Demand:
     return found
 
 
-def _first_question(asked: Asked, curves: TabulatedCurves, price: float) -> Demand:
-    keys, machine = asked.keys, asked.machine
-    demand = demand_of(asked, curves, price)
+def _first_question(request: Request, curves: TabulatedCurves, price: float) -> Demand:
+    keys, machine = request.keys, request.machine
+    demand = demand_of(request, curves, price)
     low = int(demand.low.max())
     if low > machine.widest:
         key = keys[int(demand.low.argmax())]
-        field = _raised_by(asked, curves, demand)
+        field = _raised_by(demand)
         raise InvalidValue(f"{field}.{key}", low, f"at most the {machine.widest} cores given")
     peak = float(demand.peak_bytes.max())
     if peak > machine.memory_bytes * (1 + SLACK):
@@ -377,16 +389,17 @@ def _first_question(asked: Asked, curves: TabulatedCurves, price: float) -> Dema
             field=key, value=machine.memory_bytes, bound=peak,
             hint="give a machine with more memory, or a smaller load",
         )  # fmt: skip
-    if asked.request.turns == NEVER and demand.cores < len(keys):
+    if request.turns == NEVER and demand.cores < len(keys):
         raise InvalidValue("cores", demand.cores, f"at least {len(keys)}, one for each component",
                            "let components take turns on them")  # fmt: skip
     if not demand.sharing and demand.least > demand.cores:
-        field = _raised_by(asked, curves, demand)
+        field = _raised_by(demand)
         raise InvalidValue(field, demand.least, f"at most the {demand.cores} cores given in sum")
     return demand
 
 
-def _raised_by(asked: Asked, curves: TabulatedCurves, demand: Demand) -> str:
+def _raised_by(demand: Demand) -> str:
     """Return the field that sets the fewest cores of the components too high: `allowed` where sets of counts raise them."""
-    raised = [row for row in rules_of(asked, curves) if row not in asked.pins and demand.low[row] > asked.low[row]]
+    low, pins = demand.request.bounds.low, demand.request.bounds.pins
+    raised = [row for row in rules_of(demand.request, demand.curves) if row not in pins and demand.low[row] > low[row]]
     return "allowed" if raised else "minimum"

@@ -10,29 +10,22 @@ for all allocations, each judged as the plan itself is; near 0 and 1, where draw
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
-from functools import cached_property, lru_cache
+from dataclasses import replace
+from functools import lru_cache
 from statistics import NormalDist
-from typing import Any
 
 import numpy as np
 
 from advisor.domain import elementary
 from advisor.domain.curves import TabulatedCurves
-from advisor.planning.asked import LEVEL, Asked, Setting
+from advisor.domain.vectors import Floats, Ints
+from advisor.models.prediction import LEVEL
 from advisor.planning.demand import Demand, Shapes, demand_of
-from advisor.planning.judge import (
-    Judged,
-    Placed,
-    cost_of,
-    execute_placed,
-    figure_of,
-    judge_placed,
-    latency_of,
-    own_placed,
-)
+from advisor.planning.judge import Placed, execute_placed, figure_of, judge_placed, own_placed
 from advisor.planning.pieces import TIE
-from advisor.planning.requests import MEASURES, PERIOD, RATE, Floats, Ints
+from advisor.planning.planned import Plan
+from advisor.planning.present import InUse
+from advisor.planning.requests import MEASURES, PERIOD, RATE, Request
 from advisor.planning.structure import TABLE, TABLE_X, normal_below
 
 # What the curves' own bounds cannot know of: a form that does not fit. The base tier is off by some per cent on its own forms.
@@ -43,95 +36,41 @@ DRAWS = 1024  # of the curves' errors: they fill space evenly, so that a share o
 TAIL = 12  # draws on one side below which a share is the normal tail's
 
 
-@dataclass(frozen=True)
-class Estimate:
-    """One allocation, judged at the expected times, with the relative standard errors of each component's level and shape."""
+def drawn(plan: Plan, measure: str, beside: Plan | None = None) -> Floats:
+    """Return period, latency or cost for the errors of all draws, (DRAWS,).
 
-    demand: Demand
-    placed: Placed
-    level: Floats
-    shape: Floats
-
-    @cached_property
-    def judged(self) -> Judged:
-        """Its figures at the expected times."""
-        return judge_placed(self.demand, self.placed)
-
-    @property
-    def period_s(self) -> float:
-        """Seconds between records that it sustains."""
-        return float(self.judged.period_s[0])
-
-    @property
-    def latency_s(self) -> float:
-        """Latency that the request is about: joined, queued, or its quantile."""
-        return float(latency_of(self.judged)[0])
-
-    @property
-    def cost_per_s(self) -> float:
-        """Cost per second, by the request's weights."""
-        return float(cost_of(self.demand.request, self.judged, self.placed.used)[0])
-
-    @property
-    def turnover_per_s(self) -> float:
-        """All that flows per second, costs and worth: what a saving is a share of, even where the cost is 0."""
-        rate = self.demand.request.arrival_per_s or 1 / self.period_s
-        return max(self.cost_per_s + 2.0 * float((self.demand.request.weights or {}).get("record", 0.0)) * rate, 1e-300)
-
-    @property
-    def cores_used(self) -> int:
-        """Cores taken."""
-        return int(self.placed.used[0])
-
-    def same(self, other: Estimate) -> np.ndarray[Any, np.dtype[np.bool_]]:
-        """Return which components have the same cores and instances in both, (n,)."""
-        one, two = self.placed, other.placed
-        return (one.cores[0] == two.cores[0]) & (one.instances[0] == two.instances[0])
-
-    def shared_with(self) -> Ints:
-        """Return each component's first companion on its cores, (n,), which names its group whatever its number."""
-        if self.placed.group is None:
-            return np.arange(len(self.level))
-        _, first, group = np.unique(self.placed.group[0], return_index=True, return_inverse=True)
-        return first[group]
-
-    def drawn(self, measure: str, beside: Estimate | None = None) -> Floats:
-        """Return period, latency or cost for the errors of all draws, (DRAWS,).
-
-        Of components that run otherwise `beside` the shape's error is drawn apart.
-        """
-        common, here, there = normals(len(self.level))
-        own = here if beside is None else np.where(self.same(beside)[:, None], here, there)
-        factors = elementary.exp(common * self.level[:, None] + own * self.shape[:, None])
-        placed, demand = self.placed, self.demand
-        if measure == PERIOD and placed.group is None and not demand.contended:
-            return ((demand.visits * placed.heaviest * placed.seconds_s).T * factors).max(axis=0)
-        wide = Placed(*(None if part is None else np.repeat(part, DRAWS, axis=0) for part in placed))  # type: ignore[arg-type]
-        judged = judge_placed(demand, wide._replace(seconds_s=np.ascontiguousarray(factors.T) * placed.seconds_s))
-        return figure_of(measure, demand.request, judged, wide.used)
+    Of components that run otherwise `beside` the shape's error is drawn apart.
+    """
+    demand, placed = plan.demand, plan.placed
+    level, shape = plan.errors or errors_of(demand.curves, demand.request.level, placed.cores[0])
+    common, here, there = normals(len(level))
+    own = here if beside is None else np.where(plan.same(beside)[:, None], here, there)
+    factors = elementary.exp(common * level[:, None] + own * shape[:, None])
+    if measure == PERIOD and placed.group is None and not demand.contended:
+        return ((demand.visits * placed.heaviest * placed.seconds_s).T * factors).max(axis=0)
+    wide = Placed(*(None if part is None else np.repeat(part, DRAWS, axis=0) for part in placed))  # type: ignore[arg-type]
+    judged = judge_placed(demand, wide._replace(seconds_s=np.ascontiguousarray(factors.T) * placed.seconds_s))
+    return figure_of(measure, demand.request, judged, wide.used)
 
 
-def placed_of(demand: Demand, setting: Setting) -> Placed:
-    """Return a setting as the judge takes it."""
-    keys = demand.keys
-    cores, instances = (np.array([some[key] for key in keys], np.int64) for some in (setting.cores, setting.instances))
-    if demand.asked.visits.replicas:  # of those with one instance, too
-        demand = replace(demand, replicas=demand.asked.visits.replicas)
+def placed_of(demand: Demand, present: InUse) -> Placed:
+    """Return what a runtime has as the judge takes it."""
+    cores, instances, group, widths = present
+    if every := demand.structure.visits.replicas:  # of those with one instance, too
+        demand = replace(demand, replicas=every)
     placed = own_placed(demand, Shapes(cores, instances))
-    if not setting.groups:
+    if group is None or widths is None:
         return placed
-    number = {key: order for order, (_, members) in enumerate(setting.groups) for key in members}
-    sizes, group = np.array([size for size, _ in setting.groups]), np.array([number[key] for key in keys], np.int64)
-    return placed._replace(used=sizes.sum(keepdims=True), group=group[None], widths=sizes[group][None])
+    used = widths[np.unique(group, return_index=True)[1]].sum(keepdims=True)
+    return placed._replace(used=used, group=group[None], widths=widths[None])
 
 
-def estimate_of(asked: Asked, curves: TabulatedCurves, setting: Setting) -> Estimate:
-    """Return what a setting gives on the curves' expectations, contention and queueing included as the planner has them."""
-    demand = demand_of(replace(asked, request=replace(asked.request, level=None)), curves)
-    placed = placed_of(demand, setting)
-    level, shape = errors_of(curves, asked.request.level, placed.cores[0])
-    near, _ = execute_placed(demand, placed)
-    return Estimate(near, placed, level, np.maximum(shape, SPREAD_MIN))
+def estimated(request: Request, curves: TabulatedCurves, present: InUse) -> Plan:
+    """Return what an allocation gives on the curves' expectations, contention and queueing included as the planner has them."""
+    demand = demand_of(replace(request, level=None), curves)
+    placed = placed_of(demand, present)
+    level, shape = errors_of(curves, request.level, placed.cores[0])
+    return Plan(*execute_placed(demand, placed), errors=(level, np.maximum(shape, SPREAD_MIN)))
 
 
 def errors_of(curves: TabulatedCurves, level: float | None, cores: Floats | Ints) -> tuple[Floats, Floats]:
@@ -152,7 +91,7 @@ def deviations_of(level: float) -> float:
     return NormalDist().inv_cdf(max(level, LEVEL_LEAST))
 
 
-def chance_of(now: Estimate, then: Estimate, measure: str, *, ties: float = 0.0) -> float:
+def chance_of(now: Plan, then: Plan, measure: str, *, ties: float = 0.0) -> float:
     """Return the probability that `then` has the lower period, latency or cost; of equals the share `ties` counts.
 
     Where records come faster than they leave, what counts is the period. Cost: that of 2 DRAWS allocations judged.
@@ -160,13 +99,13 @@ def chance_of(now: Estimate, then: Estimate, measure: str, *, ties: float = 0.0)
     figures = [float(figure_of(measure, one.demand.request, one.judged, one.placed.used)[0]) for one in (now, then)]
     if not math.isfinite(figures[0]) or not math.isfinite(figures[1]):
         return chance_of(now, then, MEASURES[RATE], ties=ties) if math.isfinite(figures[1]) else 0.0
-    return _share(now.drawn(measure), then.drawn(measure, now), ties)
+    return _share(drawn(now, measure), drawn(then, measure, now), ties)
 
 
-def reaches(one: Estimate, name: str, bound: float) -> float:
+def reaches(one: Plan, name: str, bound: float) -> float:
     """Return the probability that an allocation reaches its target: a throughput or a latency."""
     limit = 1 / bound if name == RATE else bound
-    return _share(np.full(DRAWS, limit * (1 + TIE)), one.drawn(MEASURES[name]), 1.0)
+    return _share(np.full(DRAWS, limit * (1 + TIE)), drawn(one, MEASURES[name]), 1.0)
 
 
 def _share(before: Floats, after: Floats, ties: float) -> float:

@@ -19,11 +19,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from advisor import kernels
+from advisor.domain.vectors import Floats, Ints
 from advisor.planning.demand import PLAIN, Demand, Scales, Shapes
 from advisor.planning.pieces import PATIENCE, TIE
-from advisor.planning.queueing import FULL, waiting
+from advisor.planning.queueing import FULL, queue_waits
 from advisor.planning.record_runs import Run
-from advisor.planning.requests import CORES, COST, LATENCY, PERIOD, RATE, Floats, Ints, Request
+from advisor.planning.requests import CORES, COST, LATENCY, PERIOD, RATE, Request
 from advisor.planning.structure import quantile_of, through
 
 ROUNDS_MAX = 200  # of the fixed point: each halves the distance where it does not settle at once
@@ -67,9 +68,10 @@ def _examples() -> Iterator[tuple[str, tuple[Any, ...]]]:
     """Yield the types with which each kernel is called."""
     table, whole = np.ones((1, 1)), np.zeros((1, 1), np.int64)
     yield "figures_of", (np.ones(1), table, table, table, table, whole, table, table, table)
+    yield "queue_waits", (np.ones(1), table, np.ones(1), whole, 1.0, whole, table, table)
 
 
-KERNELS = kernels.Source(__name__, (figures_of,), _examples, patience=PATIENCE)
+KERNELS = kernels.Source(__name__, (figures_of, queue_waits), _examples, patience=PATIENCE)
 
 
 class Placed(NamedTuple):
@@ -155,7 +157,7 @@ def judge_placed(demand: Demand, placed: Placed) -> Judged:
     steady, spread = seconds**2 * demand.variation, zeros[:, 0]
     level, queued = demand.request.quantile, arrival is not None
     if demand.structure.joins or level is not None:
-        unloaded, spread = through(demand.structure, seconds, steady, _places(placed, seconds, None), nearly=queued)
+        unloaded, spread = through(demand.structure, seconds, steady, _turns(placed, seconds), nearly=queued)
     if arrival is None:
         quantile = None if level is None else quantile_of(unloaded, spread, level)
         return Judged(period, unloaded, quantile, unloaded, cycle, full, seconds, steady, zeros, busy, active)
@@ -165,7 +167,7 @@ def judge_placed(demand: Demand, placed: Placed) -> Judged:
     wait, own = waits_of(demand, placed, loaded)
     mean, stay = wait + loaded, own + loaded**2 * demand.variation
     mean[unstable], stay[unstable] = 1.0, 0.0
-    latency, variance = through(demand.structure, mean, stay, _places(placed, loaded, wait), nearly=True)
+    latency, variance = through(demand.structure, mean, stay, _turns(placed, loaded), nearly=True)
     scales, quantile = demand.scales, None
     active = (arrival * visits * loaded * placed.cores).sum(axis=1)
     if level is not None:
@@ -196,47 +198,41 @@ def _slowed(demand: Demand, placed: Placed, load: Floats, rate: float | None) ->
 
 
 def waits_of(demand: Demand, placed: Placed, seconds_s: Floats) -> tuple[Floats, Floats]:
-    """Return mean and variance of one visit's wait, scaled to what a run found."""
-    wait, spread = _waits(demand, placed, seconds_s)
-    scale = demand.scales.waits
+    """Return mean and variance of one visit's wait by the formula, scaled to what a run found.
+
+    All streams are taken for those that enter. Instances have one queue; below a split each has its own: runs have it so.
+    """
+    wait, spread, request, scale = (
+        np.empty(seconds_s.shape),
+        np.empty(seconds_s.shape),
+        demand.request,
+        demand.scales.waits,
+    )
+    rates = float(request.arrival_per_s or 0.0) * demand.visits
+    group = NO_GROUP if placed.group is None else placed.group
+    seconds_s = np.ascontiguousarray(seconds_s)
+    servers = np.ascontiguousarray(placed.instances)
+    KERNELS.queue_waits(rates, seconds_s, demand.variation, servers, request.gap_variation, group, wait, spread)
     return (wait, spread) if scale is None else (wait * scale, spread * scale**2)
 
 
-def _waits(demand: Demand, placed: Placed, seconds_s: Floats) -> tuple[Floats, Floats]:
-    """Return mean and variance of one visit's wait, as if all streams were those that enter: what a search goes by.
-
-    Components of a group are one queue, and instances have one. Below a split each has its own: runs have it so.
-    """
-    rates = np.broadcast_to(float(demand.request.arrival_per_s or 0.0) * demand.visits, seconds_s.shape)
-    instances, entering = placed.instances, np.full(seconds_s.shape, demand.request.gap_variation)
-    variation: Floats = np.broadcast_to(demand.variation, seconds_s.shape)
-    if placed.group is not None:  # one server: the mean service of all visits, and its moments
-        total, work = together(placed.group, rates), together(placed.group, rates * seconds_s)
-        square = together(placed.group, rates * seconds_s**2 * (1 + variation))
-        with np.errstate(divide="ignore", invalid="ignore"):
-            variation = np.where(work > 0, np.maximum(square * total / work**2 - 1, 0.0), 0.0)
-            seconds_s = np.where(total > 0, work / total, 0.0)
-        return waiting(total, seconds_s, variation, np.ones_like(instances), entering)
-    return waiting(rates, seconds_s, variation, instances, entering)
-
-
-def execute_placed(demand: Demand, placed: Placed) -> tuple[Demand, Judged]:
+def execute_placed(demand: Demand, placed: Placed) -> tuple[Demand, Placed, Judged]:
     """Return the figures of one allocation, its latency and waits under arrivals from records that are executed.
 
-    Also the demand scaled to these figures, for allocations near it. Nothing is executed, and they are those of
+    Before it stands the demand scaled to these figures, for allocations near it. Nothing is executed, and they are those of
     `judge_placed`, without arrivals, where records arrive faster than they leave, and of networks too large to be executed.
     """
     plain = demand.scaled(PLAIN)
     judged = judge_placed(plain, placed)
     if not demand.queued:
-        return demand, judged
+        return demand, placed, judged
     if demand.structure.joins:
         seconds, spread = placed.seconds_s, placed.seconds_s**2 * demand.variation
-        alone, _ = through(demand.structure, seconds, spread, _places(placed, seconds, None))
+        alone, _ = through(demand.structure, seconds, spread, _turns(placed, seconds))
         judged = replace(judged, unloaded_s=alone)
     found = run_records(demand, placed, judged)
     if found is None:
-        return plain, judged
+        return plain, placed, judged
     latency = max(found.latency_s, float(judged.unloaded_s[0]))
     with np.errstate(divide="ignore", invalid="ignore"):
         waits = np.clip(found.wait_s / judged.wait_s[0], 1 / SCALE_MAX, SCALE_MAX)
@@ -249,7 +245,7 @@ def execute_placed(demand: Demand, placed: Placed) -> tuple[Demand, Judged]:
         scales = scales._replace(quantile=found.quantile_s / float(formula.quantile_s[0]))
         quantile = np.array([found.quantile_s])
     found_s = replace(judged, latency_s=np.array([latency]), quantile_s=quantile, wait_s=found.wait_s[None])
-    return near.scaled(scales), found_s
+    return near.scaled(scales), placed, found_s
 
 
 def run_records(demand: Demand, placed: Placed, judged: Judged, part: int = 1) -> Run | None:
@@ -269,11 +265,9 @@ def together(group: Ints | None, values: Floats) -> Floats:
     return sums.reshape(values.shape)[rows, group]
 
 
-def _places(placed: Placed, seconds_s: Floats, wait_s: Floats | None) -> tuple[Ints, Floats, Floats] | None:
-    """Return what branches of a join that share cores do to each other: group, service and wait of each component."""
-    if placed.group is None:
-        return None
-    return placed.group, seconds_s, np.zeros_like(seconds_s) if wait_s is None else wait_s
+def _turns(placed: Placed, seconds_s: Floats) -> tuple[Ints, Floats] | None:
+    """Return groups and services where components take turns."""
+    return None if placed.group is None else (placed.group, seconds_s)
 
 
 # ----------------------------------------------------------------------------------------------------------------------------

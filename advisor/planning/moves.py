@@ -4,18 +4,25 @@ Near an allocation the latency is a weighted sum of the components' stays, with 
 longest of theirs. Both with what components do to each other held as it is there.
 """
 
+# Kernels are compiled as they stand and know no types.
+# pyright: reportUnknownVariableType=false, reportUnknownParameterType=false, reportUnknownArgumentType=false
+# pyright: reportMissingParameterType=false
+
 from __future__ import annotations
 
-from heapq import heapify, heappop, heappush
+from collections.abc import Iterator
+from math import inf
+from typing import Any
 
 import numpy as np
 
+from advisor import kernels
+from advisor.domain.vectors import Floats, Ints
 from advisor.planning.demand import Demand
 from advisor.planning.judge import Judged, Placed, judge_placed, waits_of
 from advisor.planning.options import NOTHING, Options
-from advisor.planning.pieces import TIE
+from advisor.planning.pieces import PATIENCE, TIE
 from advisor.planning.queueing import FULL
-from advisor.planning.requests import Floats, Ints
 from advisor.planning.structure import quantile_of, through
 
 STEP = 1e-4  # relative, of the differences that give the gradient
@@ -91,55 +98,80 @@ def first_stable(demand: Demand, options: Options) -> Ints | None:
     return fits.argmax(axis=1) if fits.any(axis=1).all() else None
 
 
+def step_keys(values, weight, number, now, by_sum, keys):
+    """Fill `keys` (n, shapes) with what decides when each shape is stepped to from `now`, the largest first; -1: never.
+
+    `by_sum`: what a table of values falls by a core, along the convex hull of each component. Else the value before the step.
+    """
+    path = np.zeros(values.shape[1], np.int64)
+    for row in range(len(values)):
+        for shape in range(values.shape[1]):
+            keys[row, shape] = -1.0
+        path[0], last = now[row], 0
+        for shape in range(now[row] + 1, number[row]):
+            value = values[row, shape]
+            if not value < values[row, path[last]] * (1.0 - TIE):
+                continue
+            while by_sum and last > 0 and values[row, path[last - 1]] < inf:
+                before, here = path[last - 1], path[last]
+                fall, extra = values[row, before] - value, weight[row, shape] - weight[row, before]
+                if (values[row, before] - values[row, here]) * extra >= fall * (
+                    weight[row, here] - weight[row, before]
+                ):
+                    break
+                last -= 1
+            last += 1
+            path[last] = shape
+        key = inf
+        for place in range(1, last + 1):
+            before, here = path[place - 1], path[place]
+            if by_sum:
+                extra = max(weight[row, here] - weight[row, before], 1)
+                key = min(key, (values[row, before] - values[row, here]) / extra)
+            else:
+                key = values[row, before]
+            keys[row, here] = key
+
+
+def _examples() -> Iterator[tuple[str, tuple[Any, ...]]]:
+    """Yield the types with which each kernel is called."""
+    table, wide, whole = np.ones((1, 1)), np.ones((1, 2), np.int64), np.ones(1, np.int64)
+    yield "step_keys", (table, wide, whole, whole, True, table)
+
+
+KERNELS = kernels.Source(__name__, (step_keys,), _examples, patience=PATIENCE)
+
+
+def steps_from(options: Options, values: Floats, chosen: Ints, cores: int, *, by_sum: bool) -> tuple[Ints, Floats]:
+    """Return the steps, (K, 2) of component and shape, from one allocation up to `cores`, and how values fall with each.
+
+    Cores go where a table of values (n, shapes) falls most a core, or to the largest value as long as it can be lowered. The
+    first step that does not fit ends it: whoever has more cores takes it next, nothing overtakes it. Cost O(n shapes).
+    """
+    keys = np.empty(values.shape)
+    KERNELS.step_keys(np.ascontiguousarray(values), options.weight, options.number, chosen, by_sum, keys)
+    rows, shapes = np.nonzero(keys >= 0.0)
+    follows = np.concatenate([[False], rows[1:] == rows[:-1]])[: len(rows)]
+    before = np.where(follows, np.roll(shapes, 1), chosen[rows])
+    taken = np.argsort(-keys[rows, shapes], kind="stable")
+    used = options.cores_used(chosen) + np.cumsum((options.weight[rows, shapes] - options.weight[rows, before])[taken])
+    taken = taken[np.logical_and.accumulate(used <= cores)]
+    if not by_sum:
+        last = chosen.copy()
+        last[rows] = shapes  # of several steps of one component the last stays
+        taken = taken[keys[rows, shapes][taken] > values[np.arange(len(last)), last].max()]
+    rows, shapes, before = rows[taken], shapes[taken], before[taken]
+    return np.stack([rows, shapes], axis=1), values[rows, before] - values[rows, shapes]
+
+
 def filled(demand: Demand, options: Options, chosen: Ints, cores: int, *, by_latency: bool) -> Ints:
     """Return allocations of rising cores from one on, up to `cores`, by what is promised near it, (K, n)."""
     values, _ = linearised(demand, options, chosen, by_latency=by_latency)
-    return (_greedy if by_latency else _relieved)(options, values, chosen, cores)
-
-
-def _relieved(options: Options, periods: Floats, chosen: Ints, cores: int) -> Ints:
-    """Return allocations in which whoever is slowest gets its next faster shape, one step after the other."""
-    now, free, rows, found = chosen.copy(), cores - options.cores_used(chosen), np.arange(len(chosen)), list[Ints]()
-    while True:
-        cycles = periods[rows, now]
-        row = int(cycles.argmax())
-        faster = np.flatnonzero(periods[row, : options.number[row]] < cycles[row] * (1 - TIE))
-        if not len(faster):
-            break
-        free -= int(options.weight[row, faster[0]] - options.weight[row, now[row]])
-        if free < 0:
-            break
-        now[row] = faster[0]
-        found.append(now.copy())
-    return np.stack(found) if found else np.zeros((0, len(chosen)), np.int64)
-
-
-def _greedy(options: Options, values: Floats, chosen: Ints, cores: int) -> Ints:
-    """Return allocations by the largest gains a core, one component after the other."""
-    heap: list[tuple[float, int, int]] = []
-    now, free, found = chosen.copy(), cores - options.cores_used(chosen), list[Ints]()
-
-    def push(row: int) -> None:
-        at, number = int(now[row]), int(options.number[row])
-        extra = options.weight[row, :number] - options.weight[row, at]
-        with np.errstate(invalid="ignore", divide="ignore"):
-            gain = np.where(extra > 0, (values[row, at] - values[row, :number]) / extra, -np.inf)
-        pick = int(gain.argmax())
-        if gain[pick] > 0:
-            heappush(heap, (-float(gain[pick]), row, pick))
-
-    for row in range(len(now)):
-        push(row)
-    heapify(heap)
-    while heap:
-        _, row, pick = heappop(heap)
-        extra = int(options.weight[row, pick] - options.weight[row, now[row]])
-        if extra > free:
-            break  # whoever has more cores takes this step next: nothing overtakes it
-        now[row], free = pick, free - extra
-        found.append(now.copy())
-        push(row)
-    return np.stack(found) if found else np.zeros((0, len(chosen)), np.int64)
+    steps, _ = steps_from(options, values, chosen, cores, by_sum=by_latency)
+    found = np.repeat(chosen[None], len(steps), axis=0)
+    for place, (row, shape) in enumerate(steps.tolist()):
+        found[place:, row] = shape
+    return found
 
 
 def best_moves(options: Options, values: Floats, chosen: Ints, cores: int, takers: Ints | None = None) -> Ints:

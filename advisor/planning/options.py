@@ -9,12 +9,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from advisor.domain.allowed_cores import AllowedCores
+from advisor.domain.vectors import Floats, Ints
 from advisor.errors import InvalidValue
+from advisor.planning.by_key import is_allowed
 from advisor.planning.demand import Demand
 from advisor.planning.judge import Placed
 from advisor.planning.partitions import numbers_of, spaced
 from advisor.planning.pieces import KERNELS
-from advisor.planning.requests import Floats, Ints, Request, is_allowed
+from advisor.planning.requests import Request
 
 NOTHING = 2**40  # weight of a padded entry: no machine has it
 

@@ -18,8 +18,8 @@ from typing import Any
 import numpy as np
 
 from advisor import kernels
+from advisor.domain.vectors import Floats, Ints
 from advisor.planning.pieces import PATIENCE, TIE, last_within
-from advisor.planning.requests import Floats, Ints
 
 STEP = 0.01  # beyond the bound of the period, where packing begins
 ROUNDS_MAX = 12  # periods that are tried with exchanges
@@ -260,23 +260,20 @@ def _examples() -> Iterator[tuple[str, tuple[Any, ...]]]:
 KERNELS = kernels.Source(__name__, (shortest_packing,), _examples, patience=PATIENCE)
 
 
-class Packings:
-    """Tables of turns to be packed on numbers of cores: what is found on each does not depend on others, nor on the machine."""
+def shortest_packing_of(
+    turn_s: Floats, sizes: Ints, cores: int, enough_s: float = np.inf
+) -> tuple[float, Ints, Ints] | None:
+    """Return a short period on at most `cores` cores, each component's group, (n,), and each group's cores, 0 for none.
 
-    def __init__(self, turn_s: Floats, sizes: Ints) -> None:
-        """`turn_s` (n, M): seconds of a turn on each of `sizes`, falling, infinite where no shape fits."""
-        n = len(turn_s)
-        self._turn_s, self._sizes = np.ascontiguousarray(turn_s), sizes
-        alone = turn_s[np.arange(n), np.isfinite(turn_s).argmax(axis=1)]
-        self._order = np.argsort(-alone, kind="stable")
-        self._steps = 0 if n > EXCHANGED_MAX else min(max(WORK_MAX // (n * n), STEPS_MIN), STEPS_MAX)
-
-    def shortest(self, cores: int, enough_s: float = np.inf) -> tuple[float, Ints, Ints] | None:
-        """Return a short period on at most `cores` cores, each component's group, (n,), and each group's cores, 0 for none.
-
-        None where nothing is below `enough_s`, which is proved then. Cost O(n^2) a halving, O(n^2 M) with exchanges.
-        """
-        group, at = np.empty((2, len(self._order)), np.int64)
-        given = self._turn_s, self._sizes, self._order, cores, self._steps, enough_s
-        period = float(KERNELS.shortest_packing(*given, group, at))
-        return (period, group, np.where(at < 0, 0, self._sizes[at])) if period < np.inf else None
+    `turn_s` (n, M): seconds of a turn on each of `sizes`, falling, infinite where no shape fits. What is found does not depend
+    on other numbers of cores. None where nothing is below `enough_s`, which is proved then. Cost O(n^2) a halving, O(n^2 M)
+    with exchanges.
+    """
+    n = len(turn_s)
+    order = np.argsort(-turn_s[np.arange(n), np.isfinite(turn_s).argmax(axis=1)], kind="stable")
+    steps = 0 if n > EXCHANGED_MAX else min(max(WORK_MAX // (n * n), STEPS_MIN), STEPS_MAX)
+    group, at = np.empty((2, n), np.int64)
+    period = float(
+        KERNELS.shortest_packing(np.ascontiguousarray(turn_s), sizes, order, cores, steps, enough_s, group, at)
+    )
+    return (period, group, np.where(at < 0, 0, sizes[at])) if period < np.inf else None

@@ -17,9 +17,9 @@ from typing import Any
 import numpy as np
 
 from advisor import kernels
-from advisor.planning.packing import least_period
+from advisor.domain.vectors import Floats, Ints
+from advisor.planning.packing import first_within, least_period
 from advisor.planning.pieces import PATIENCE, TIE, best_places, shapes_within, shortest_period
-from advisor.planning.requests import Floats, Ints
 
 EXACT_COMPONENTS = 11  # 3**11 / 2 pairs of subsets: a third of a millisecond a pass, some fifteen passes
 CELLS_MAX = 500_000  # subsets times sizes of groups: some ten milliseconds; sizes beyond are not shared
@@ -30,14 +30,8 @@ def fewest_sizes(cycle, cores, period, sizes):
     """Fill `sizes` (2**n,) with the fewest cores on which each subset's cycle is within the period; cores + 1 where none."""
     m = cycle.shape[1]
     for subset in range(1, len(sizes)):
-        low, high = -1, m
-        while high - low > 1:
-            middle = (low + high) // 2
-            if cycle[subset, middle] <= period:
-                high = middle
-            else:
-                low = middle
-        sizes[subset] = high + 1 if high < m else cores + 1
+        place = first_within(cycle[subset], m, period)
+        sizes[subset] = place + 1 if place < m else cores + 1
 
 
 def best_partition(cycle, stays, cores, period, sizes, fewest, summed, part):

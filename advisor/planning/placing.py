@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from advisor.planning.requests import Floats, Ints
+from advisor.domain.vectors import Floats, Ints
 
 SLACK = 1e-9  # of memory: the rounding of sums
 

@@ -12,17 +12,18 @@ import numpy as np
 from advisor.domain.allocations import Allocation
 from advisor.domain.curves import TabulatedCurves
 from advisor.domain.networks import Network
+from advisor.domain.vectors import Ints
 from advisor.errors import ImpossibleTarget, InvalidValue, Unsupported
 from advisor.planning.answers import answer
-from advisor.planning.asked import PRICE, Asked, asked_of
 from advisor.planning.demand import PLAIN, Demand, Scales, question_of
-from advisor.planning.exact import Plan, by_sums, by_thresholds
-from advisor.planning.judge import Placed, judge_placed, latency_of
+from advisor.planning.exact import by_thresholds, has_few_allocations, lowest_sum, one_group
+from advisor.planning.judge import Placed
 from advisor.planning.options import Options, options_of
 from advisor.planning.pieces import TIE
 from advisor.planning.placing import SLACK, machine_of
+from advisor.planning.planned import Plan, judged_plan
 from advisor.planning.refusals import not_excluded, refused, too_far, unsure
-from advisor.planning.requests import BARE, LATE, RATE, Request
+from advisor.planning.requests import BARE, LATE, NEVER, PRICE, RATE, Request, request_about
 from advisor.planning.search import WORK_MAX, Search, search_near, search_own
 from advisor.planning.sharing import Turns
 from advisor.planning.stability import keep_current
@@ -61,29 +62,42 @@ def plan(
     -----
     Cost O(n log(P) + n log(n)) for exact answers without turns; else that of the allocations judged. Source: design 4.6.
     """
-    return plan_request(asked_of(network, request), curves)
+    return plan_request(request_about(network, request), curves)
 
 
-def plan_request(asked: Asked, curves: TabulatedCurves) -> Allocation:
-    """Return what `plan` does, of a request that was read before."""
-    demand = question_of(asked, curves, asked.price)
+def plan_request(request: Request, curves: TabulatedCurves) -> Allocation:
+    """Return what `plan` does, of a request about a network."""
+    demand = question_of(request, curves, request.price)
     found = vars(demand).get("plan") or _found(demand)
     if found is not None:
         if found.search is None:
             vars(demand)["plan"] = found  # the same is often asked again
-        if asked.request.target and (far := too_far(found)):
+        if request.target and (far := too_far(found)):
             raise far
-        return answer(found if asked.current is None else keep_current(found, asked.current))
-    likely = question_of(asked, curves)
+        return answer(found if request.in_use is None else keep_current(found, request.in_use))
+    likely = question_of(request, curves)
     expected = _found(likely) if demand.price and curves.doubtful else None
     if expected is not None:
         raise unsure(demand, expected)
     error = refused(likely, solved)
     if isinstance(error, ImpossibleTarget) and curves.doubtful:
-        hopeful = question_of(asked, curves.hopeful(PRICE))
+        hopeful = question_of(request, curves.hopeful(PRICE))
         if _found(hopeful) is not None:
             raise not_excluded(error)
     raise error
+
+
+def plan_pinned(request: Request, curves: TabulatedCurves, shape: Ints) -> Allocation:
+    """Return what cores and instances, (2, n), of components with cores of their own do: figures and reasons.
+
+    Raises as `plan` when they do not fit the machine.
+    """
+    pins = {key: {"cores": p, "instances": k} for key, p, k in zip(request.keys, *shape.tolist(), strict=True)}
+    pinned = replace(
+        request, objective=BARE[RATE], target=None, weights=None, current=None, turns=NEVER,
+        cores=request.cores or int(shape.prod(axis=0).sum()), minimum=None, maximum=None, allowed=None, pinned=pins,
+    )  # fmt: skip
+    return answer(solved(question_of(pinned, replace(curves, allowed=None), request.price)))
 
 
 def solved(demand: Demand) -> Plan:
@@ -96,86 +110,85 @@ def solved(demand: Demand) -> Plan:
 
 def _found(demand: Demand) -> Plan | None:
     """Return the best allocation, None where none was found."""
-    if demand.asked.by_rate and demand.request is demand.asked.request:
-        return _searched(demand) if demand.contended else by_thresholds(demand)
     request = demand.request
-    coupled = request.nodes is not None or request.memory_bytes is not None or request.arrival_per_s is not None
-    coupled = coupled or request.weights is not None or request.aim.searched
-    if not coupled and request.for_latency:
-        coupled = bool(demand.structure.joins) or request.quantile is not None or RATE in (request.target or {})
-        return _searched(demand) if coupled else by_sums(demand, lambda own: _searched(own, shared=False))
-    if not coupled and not demand.contention.any():
+    if not request.coupled and request.for_latency:
+        joined = bool(demand.structure.joins) or request.quantile is not None or RATE in (request.target or {})
+        if not joined:
+            target = (request.target or {}).get(LATE, 0.0)
+            return one_group(demand, target) if demand.sharing else _searched(demand, partial(_by_sum, target_s=target))
+        return _searched(demand)
+    if not request.coupled and not demand.contended:
         return by_thresholds(demand)
     found, target = _searched(demand), (request.target or {}).get(LATE)
     if found is not None or target is None or request.arrival_per_s is None or request.cores is None:
         return found
     lowest = _searched(demand.asking(objective=BARE[LATE], target=None))  # where the formula finds it impossible
-    reached = lowest is not None and float(latency_of(lowest.judged)[0]) <= target * (1 + TIE)
+    reached = lowest is not None and lowest.latency_s <= target * (1 + TIE)
     return replace(lowest, demand=demand.scaled(lowest.demand.scales)) if lowest is not None and reached else None
 
 
-def _searched(demand: Demand, *, shared: bool = True) -> Plan | None:
-    """Return the best allocation that the search finds; None where none is feasible."""
+def _searched(demand: Demand, search: Callable[[Demand], Plan | None] | None = None) -> Plan | None:
+    """Return the best allocation that a search finds; None where none is feasible."""
+    search = search or _searched_on
     if demand.request.cores is not None:
-        return _searched_on(demand, shared=shared)
+        return search(demand)
     cores = 4 * len(demand)
     while True:
         machine = machine_of(min(cores, demand.cores), demand.request.nodes, demand.request.memory_bytes)
         some = replace(demand, machine=machine)
-        found = _searched_on(some, shared=shared) if some.least <= some.cores else None
+        found = search(some) if some.least <= some.cores else None
         widest = int((demand.fastest(demand.high) * demand.most).clip(max=some.cores).sum())
         if found is not None or cores >= demand.cores or 2 * widest < cores:
             return found
         cores *= DOUBLED
 
 
-def _searched_on(demand: Demand, *, shared: bool) -> Plan | None:
+def _by_sum(demand: Demand, target_s: float) -> Plan | None:
+    """Return the lowest latency of a lone record, or the fewest cores for one, with cores of one's own."""
+    return _searched_on(demand) if has_few_allocations(demand) else lowest_sum(demand, target_s)
+
+
+def _searched_on(demand: Demand) -> Plan | None:
     """Return the better of what is found with cores of one's own and in turns; under arrivals by executed records."""
     options = cache(partial(options_of, demand))  # a formula that is scaled changes none of them
     if demand.request.arrival_per_s is not None:
         return verified(
             demand,
-            lambda own, turns: _searched_by(demand, options, own, turns, shared=shared),
+            lambda own, turns: _searched_by(demand, options, own, turns),
             lambda scaled, placed: _searched_near(scaled, options(), placed),
         )
-    found = _searched_by(demand, options, PLAIN, PLAIN, shared=shared)
+    found = _searched_by(demand, options, PLAIN, PLAIN)
     return found and found[0]
 
 
 def _searched_by(
-    demand: Demand, options: Callable[[], Options], own_scales: Scales, turns_scales: Scales, *, shared: bool
+    demand: Demand, options: Callable[[], Options], own_scales: Scales, turns_scales: Scales
 ) -> tuple[Plan, list[Placed]] | None:
     """Return the better of what is found each way, of equals with cores of one's own; and the best few of each, in turns."""
-    request, front = demand.request, demand.request.aim.front
-    work, scaled = request.work_max or WORK_MAX, demand.scaled(own_scales)
-    own = Search(scaled, work, front=front)
-    shared, capped = shared and demand.sharing, False
+    request, scaled = demand.request, demand.scaled(own_scales)
+    work = request.work_max or WORK_MAX
+    own = Search(scaled, work)
+    capped = False
     if demand.least <= demand.cores:
         try:
             search_own(own, options())
         except InvalidValue:
-            if not shared:
+            if not demand.sharing:
                 raise
     own_value, few = None if own.best is None else own.key.score, [own.candidates]
-    if shared:
+    if demand.sharing:
         one, capped = _one_at_a_time(demand)
-        lowest = [replace(request, objective=BARE[LATE])] if front else []  # a front is looked for from both ends
-        for asked in [request, *lowest]:
-            if one is None:
-                break
-            turns = Search(replace(one, request=asked, scales=turns_scales), work, front=front)
+        if one is not None:
+            turns = Search(replace(one, scales=turns_scales), work)
             Turns(turns).run()
             # Of a group's shapes only the fastest are judged: others may slow their neighbours less, or serve more at once.
             turns.exact = turns.exact and one.single and not demand.contended
-            if asked is request:
-                own.merge_search(turns)
-                few.append(turns.candidates)
-            else:
-                own.points += turns.points
+            own.merge_search(turns)
+            few.append(turns.candidates)
     if own.best is None:
         return None
     exact = own.exact and not capped and not (request.arrival_per_s and not request.aim.by_rate)
-    found = Plan(scaled, own.best, judge_placed(scaled, own.best), 0.0 if exact else None, own_value, own)
+    found = judged_plan(scaled, own.best, 0.0 if exact else None, own_value, own)
     return found, [some for pair in zip_longest(*few) for some in pair if some is not None]
 
 

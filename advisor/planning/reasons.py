@@ -8,10 +8,10 @@ import numpy as np
 
 from advisor.domain.allocations import Allocation, Evidence, Reason
 from advisor.domain.curves import PROMISED
+from advisor.domain.vectors import Ints
 from advisor.planning.estimates import reaches
-from advisor.planning.exact import Plan
-from advisor.planning.judge import latency_of
-from advisor.planning.requests import RATE, Ints
+from advisor.planning.planned import Plan
+from advisor.planning.requests import RATE
 from advisor.planning.stability import GAIN_KEPT
 
 REASONS_MAX = 3  # of one code: the rest are counted in the last one's words
@@ -61,11 +61,11 @@ def _target(found: Plan, whole: Allocation) -> Said:
     for name, value in (found.demand.request.target or {}).items():
         reached, unit, sure = whole.throughput_per_s, "records/s", ""
         if name != RATE:
-            reached, unit = float(latency_of(found.judged)[0]), "s"
+            reached, unit = found.latency_s, "s"
         if name == RATE and not found.within_seen:
             sure = f"; {amount(whole.expected_per_s or 0.0)} {unit} are expected, on more cores than were seen"
         elif found.within_seen and found.demand.curves.uncertain:
-            sure = f", reached with probability {reaches(found.estimate, name, value):.2f}"
+            sure = f", reached with probability {reaches(found.expected, name, value):.2f}"
         cores = plural(found.cores_used, "core")
         yield None, reached, f"{cores} reach {amount(reached)} {unit}; the target is {amount(value)} {unit}{sure}"
 
@@ -134,14 +134,14 @@ def _deciding(found: Plan) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
 
 
 def _maximum(found: Plan, whole: Allocation) -> Said:
-    asked, demand, cores = found.demand.asked, found.demand, found.placed.cores[0]
-    if not (asked.high < demand.last).any():
+    bounds, demand, cores = found.demand.request.bounds, found.demand, found.placed.cores[0]
+    if not (bounds.high < demand.last).any():
         return
-    at_end = (cores == asked.high) & (found.placed.instances[0] == asked.most) & _deciding(found)
+    at_end = (cores == bounds.high) & (found.placed.instances[0] == bounds.most) & _deciding(found)
     at_end &= demand.seconds(cores + 1) < demand.seconds(cores)
-    at_end[list(asked.pins)] = False
+    at_end[list(bounds.pins)] = False
     for row, key, more in _first(found, np.flatnonzero(at_end)):
-        most = int(asked.high[row])
+        most = int(bounds.high[row])
         yield key, float(most), f"{key} is at its maximum of {plural(most, 'core')}; more would help it{more}"
 
 

@@ -25,6 +25,7 @@ import numpy as np
 
 from advisor.domain import elementary
 from advisor.domain.networks import BOX, CHOICE, FEEDBACK, REPLICATION, SPLIT
+from advisor.domain.vectors import Floats, Ints
 from advisor.planning.record_kernels import (
     AGAIN,
     BITS,
@@ -39,12 +40,11 @@ from advisor.planning.record_kernels import (
     MEET,
     SERVE,
 )
-from advisor.planning.requests import Floats, Ints
 from advisor.planning.structure import Structure, work_of
 from advisor.planning.visits import heaviest_share
 
 RECORDS_MAX, RECORDS_MIN = 50_000, 2_000  # of one run
-VISITS = 160_000  # of components in one run: 8 ms, and 16,000 records of ten boxes
+VISITS = 100_000  # of components in one run: 5 ms, and 10,000 records of ten boxes
 EXECUTED_MAX = 2_000  # visits of a record up to which networks are executed: 0.3 s for RECORDS_MIN
 WARM_UP = 10  # one of so many records is left out at the beginning
 BATCHES = 30  # over which the noise is fitted: few enough to be independent, enough for two slopes
@@ -135,7 +135,8 @@ class RecordRuns:
         np.add.at(weights, queue, visits)
         means, size = np.zeros((BATCHES, 3)), (records - skipped) // BATCHES
         KERNELS.batch_means(found, work, speed, weights, skipped, means)
-        needed, spread = work_of(self._structure, queue, len(servers), seconds_s, self._variation)
+        every = work_of(self._structure, queue[None], len(servers), seconds_s[None], self._variation)
+        needed, spread = (part[0] for part in every[-1])
         waits = one_server_waits(self._rate, needed / speed, spread / speed**2)
         expected = np.array([_added(weights * waits), _added(needed)])
         if not self._poisson:

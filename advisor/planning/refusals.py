@@ -11,9 +11,9 @@ from advisor.errors import AdvisorError, ImpossibleTarget, TargetNotReached
 from advisor.planning.answers import evidence_of
 from advisor.planning.bounds import bound_s, rigid
 from advisor.planning.demand import Demand, Shapes
-from advisor.planning.exact import Plan
-from advisor.planning.judge import judge_placed, latency_of, own_placed
+from advisor.planning.judge import latency_of, own_placed
 from advisor.planning.pieces import TIE
+from advisor.planning.planned import Plan, judged_plan
 from advisor.planning.reasons import plural
 from advisor.planning.requests import BARE, LATE, RATE
 from advisor.planning.structure import through
@@ -73,13 +73,13 @@ def too_far(found: Plan) -> TargetNotReached | None:
         return None
     known = evidence_of(found)
     key, far = max(((key, one.extrapolates) for key, one in known.items()), key=lambda pair: pair[1])
-    promised = 1 / float(found.promised_figures.period_s[0])
+    promised = 1 / found.promised.period_s
     if promised >= target * (1 - TIE) or far <= FAR_DOUBLINGS:
         return None
     counts, fixed = rigid(demand)
     seen = own_placed(demand, Shapes(demand.fastest(counts), demand.most))
     if int(seen.used[0]) <= demand.cores:
-        promised = max(promised, 1 / float(judge_placed(demand, found.promised(seen)).period_s[0]))
+        promised = max(promised, 1 / judged_plan(demand, seen).promised.period_s)
     with np.errstate(divide="ignore"):
         limits_ = demand.most / (demand.visits * fixed)
     row = int(limits_.argmin())
@@ -94,7 +94,7 @@ def too_far(found: Plan) -> TargetNotReached | None:
     wanted, most = int(found.placed.cores[0, demand.keys.index(key)]), known[key].cores_range
     return TargetNotReached(
         f"target {RATE} {target:.6g} is not promised: {plural(found.cores_used, 'core')} are expected to reach"
-        f" {1 / found.estimate.period_s:.6g} records/s, {key} on {wanted} though it was seen on"
+        f" {1 / found.expected.period_s:.6g} records/s, {key} on {wanted} though it was seen on"
         f" {most[1] if most else 1:g} at most; {said}", field="target", value=target, bound=promised,
         hint=f"observe {key} on more cores, or ask for less",
     )  # fmt: skip

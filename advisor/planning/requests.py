@@ -1,26 +1,28 @@
-"""What a caller asks of a plan, and its validation."""
+"""What a caller asks of a plan of a network, read and checked: what is missing are the curves, which change with every row."""
 
 from __future__ import annotations
 
-import math
-from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Any, NamedTuple, TypeVar, cast
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from statistics import NormalDist
+from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from advisor.domain import limits
-from advisor.domain.allowed_cores import KEYS as FORM_KEYS
-from advisor.domain.allowed_cores import AllowedCores, parse_allowed
+from advisor.domain.allowed_cores import AllowedCores
+from advisor.domain.curves import PROMISED
 from advisor.domain.networks import Network
 from advisor.domain.plan_options import PlanOptions, checked_options
-from advisor.domain.rows import is_number, is_whole, whole
+from advisor.domain.vectors import Ints
 from advisor.errors import InvalidValue
-
-Value = TypeVar("Value")
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
+from advisor.models.prediction import LEVEL
+from advisor.planning.by_key import allowed_of, finite_number, limits_of, pins_of, within
+from advisor.planning.placing import MachineNodes, machine_of
+from advisor.planning.present import InUse, in_use_of
+from advisor.planning.structure import Structure, structure_of
+from advisor.planning.visits import visits_of
 
 PERIOD, LATENCY, CORES, COST = "period", "latency", "cores", "cost"  # what an objective minimises
 RATE, LATE = "throughput_per_s", "latency_s"  # what a target names
@@ -29,8 +31,7 @@ RATE, LATE = "throughput_per_s", "latency_s"  # what a target names
 class Objective(NamedTuple):
     """What an objective minimises, the targets that it takes, a figure of it in words, and what it seeks.
 
-    With `fewest` cores are sought for a target: the first allocation on a way of rising cores that reaches it is best. With
-    `front` the answer holds all allocations that are best in some respect.
+    With `fewest` cores are sought for a target: the first allocation on a way of rising cores that reaches it is best.
     """
 
     measure: str
@@ -39,12 +40,11 @@ class Objective(NamedTuple):
     by_rate: bool = False
     by_latency: bool = False
     fewest: bool = False
-    front: bool = False
 
     @property
     def searched(self) -> bool:
         """Whether only the search plans for it: closed forms know one throughput, one latency, or the fewest cores."""
-        return self.front or not (self.by_rate or self.by_latency or self.fewest)
+        return not (self.by_rate or self.by_latency or self.fewest)
 
 
 REACH = "it would reach {} records/s"
@@ -52,7 +52,6 @@ OBJECTIVES: Mapping[str, Objective] = {
     "throughput": Objective(PERIOD, (), REACH, by_rate=True),
     "latency": Objective(LATENCY, (RATE,), "a record would take {} s", by_latency=True),
     "fewest_cores": Objective(CORES, (RATE, LATE), "it would take {} cores", fewest=True),
-    "pareto": Objective(PERIOD, (), REACH, by_rate=True, front=True),
     "cost": Objective(COST, (), "it would cost {} per second"),
 }
 MEASURES: Mapping[str, str] = {RATE: PERIOD, LATE: LATENCY}  # what a target names -> the figure that reaches it
@@ -62,11 +61,7 @@ BARE: Mapping[str, str] = {RATE: "throughput", LATE: "latency"}
 WEIGHTS = ("core_s", "latency_s", "record")
 # Of a target: wider than ELAPSED_MIN_S and ELAPSED_MAX_S with any visits and instances, and far from overflow.
 TARGET_MIN, TARGET_MAX = 1e-30, 1e30
-VISITS_MAX = 1e9  # visits of one record at one component: with ELAPSED_MAX_S far below the overflow of a double
-
-
 WEIGHT_MAX = 1e12  # of a cost: with rates below 1e9/s and 2**20 cores far below the overflow of a double
-SCALE_MIN, SCALE_MAX = 1e-6, 1e6  # of a what-if: a component a million times faster or slower is another one
 ARRIVAL_VARIATION_MAX = 1e4  # squared coefficient of variation between arrivals: burstier is no stationary stream
 QUANTILE_MAX = 0.9999  # of the latency: beyond, the tail of a fit by two moments tells nothing
 # What is a number, from what to what.
@@ -78,16 +73,34 @@ WITHIN: Mapping[str, tuple[float, float]] = {
 # Whether components may take turns on shared cores: not at all, where there are fewer cores than components, or wherever
 # that does better than a core of one's own for each.
 NEVER, SCARCE = "never", "scarce"
+PRICE = NormalDist().inv_cdf(PROMISED) / NormalDist().inv_cdf(LEVEL)  # of `PROMISED`, in units of the curves' bounds
 
 
-@dataclass(frozen=True, kw_only=True)
+class Bounds(NamedTuple):
+    """What a request lets each component have, whatever its curve."""
+
+    # (n,): fewest and most cores of one instance, and instances
+    low: Ints
+    high: Ints
+    fewest: Ints
+    most: Ints
+    pins: Mapping[int, tuple[int | None, int | None]]  # row -> (cores, instances), None where one of them is open
+    # row -> shares of the records of the replicas of splits around it, heaviest first
+    replicas: Mapping[int, Sequence[float]]
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
 class Request(PlanOptions):
     """What to plan for: options that are typed; raises InvalidValue when values exclude each other, whatever the network.
 
-    `cores` are whole cores to hand out; None is allowed where they are what is sought: as many as it takes.
+    `cores` are whole cores to hand out; None is allowed where they are what is sought: as many as it takes. With `network`
+    the options are applied to it, once: raises InvalidValue, TooLarge, MissingShares when they do not fit. Cost O(n).
     """
 
     cores: int | None = None
+    network: Network | None = None
+    # the last demand by its price: of other times at the same counts only these are put in
+    last: dict[float, Any] = field(init=False, default_factory=dict[float, Any], repr=False)
 
     def __post_init__(self) -> None:
         if self.cores is None and not self.aim.fewest:
@@ -97,6 +110,67 @@ class Request(PlanOptions):
             if getattr(self, name) is not None:
                 within(name, getattr(self, name), *bounds)
         self._check_weights()
+        if self.network is not None:  # what is wrong with the options is said before there are curves
+            _ = self.structure, self.machine, self.bounds, self.rules, self.in_use
+
+    @property
+    def keys(self) -> tuple[str, ...]:
+        """The keys of the network."""
+        return self._of.keys
+
+    @property
+    def _of(self) -> Network:
+        if self.network is None:
+            raise InvalidValue("network", None, "given")
+        return self.network
+
+    @cached_property
+    def structure(self) -> Structure:
+        """The network with the visits of its records."""
+        return structure_of(self._of, visits_of(self._of, self))
+
+    @cached_property
+    def machine(self) -> MachineNodes:
+        """The machine that is asked for."""
+        return machine_of(self.cores or limits.ALLOCATE_CORES_MAX, self.nodes, self.memory_bytes)
+
+    @cached_property
+    def bounds(self) -> Bounds:
+        """What the components may have."""
+        low, high, most = limits_of(self._of, self)
+        fewest, pins = np.ones(len(low), np.int64), pins_of(self._of, self)
+        for row, (_, instances) in pins.items():
+            if instances is not None:
+                fewest[row] = most[row] = instances
+        replicas = {row: some for row, some in self.structure.visits.replicas.items() if most[row] > 1}
+        for row, shares in replicas.items():
+            most[row] = max(min(int(most[row]), len(shares)), int(fewest[row]))
+        return Bounds(low, high, fewest, most, pins, replicas)
+
+    @cached_property
+    def rules(self) -> dict[int, AllowedCores]:
+        """Row -> the counts that are allowed, where not all are."""
+        return allowed_of(self._of, self)
+
+    @cached_property
+    def in_use(self) -> InUse | None:
+        """What the runtime has now."""
+        return None if self.current is None else in_use_of("current", self.current, self.keys)
+
+    @cached_property
+    def price(self) -> float:
+        """Where to plan, in units of the curves' bounds: a throughput is promised at `PROMISED`, all else expected.
+
+        One price for the highest throughput and for the fewest cores for one: the latter are the least on which the former
+        reaches it.
+        """
+        return PRICE if self.promises and self.level is None else 0.0
+
+    @cached_property
+    def coupled(self) -> bool:
+        """Whether more than contention couples components to each other."""
+        given = self.nodes, self.memory_bytes, self.arrival_per_s, self.weights
+        return given != (None,) * 4 or self.aim.searched
 
     def _check_weights(self) -> None:
         given = self.weights
@@ -127,15 +201,7 @@ class Request(PlanOptions):
     @property
     def promises(self) -> bool:
         """Whether the answer promises a throughput."""
-        return RATE in (self.target or {}) if self.aim.fewest else self.aim.by_rate and not self.aim.front
-
-    def may_have_instances(self, key: str) -> bool:
-        """Return whether a key may have a second instance."""
-        pin: object = (self.pinned or {}).get(key)
-        if isinstance(pin, Mapping) and "instances" in pin:
-            return cast("Mapping[str, object]", pin)["instances"] != 1
-        most = self.instances_max
-        return most.get(key, 1) != 1 if isinstance(most, Mapping) else most != 1
+        return RATE in (self.target or {}) if self.aim.fewest else self.aim.by_rate
 
     def _check_target(self) -> None:
         targets, needed = self.aim.targets, self.aim.fewest
@@ -151,115 +217,11 @@ class Request(PlanOptions):
                 raise InvalidValue(f"target.{name}", value, f"a number from {TARGET_MIN:g} to {TARGET_MAX:g}")
 
 
+def request_about(network: Network, request: Request) -> Request:
+    """Return a request as it is about a network. Raises InvalidValue, TooLarge, MissingShares."""
+    return replace(request, network=network)
+
+
 def request_of(options: Mapping[str, Any]) -> Request:
     """Return the request of options by name. Raises UnknownKey for a name that no request has, InvalidValue, TooLarge."""
     return Request(**checked_options(options))
-
-
-def finite_number(field: str, value: object) -> float:
-    """Return a finite number that is not negative, or raise InvalidValue."""
-    bound = "a finite number, not negative"
-    if not is_number(value):
-        raise InvalidValue(field, value, bound)
-    try:
-        checked = float(cast("float", value))
-    except OverflowError:
-        checked = math.inf
-    if not math.isfinite(checked) or checked < 0:
-        raise InvalidValue(field, checked, bound)
-    return checked
-
-
-def within(field: str, value: object, least: float, most: float) -> float:
-    """Return a finite number from `least` to `most`, or raise InvalidValue."""
-    checked = finite_number(field, value)
-    if not least <= checked <= most:
-        raise InvalidValue(field, checked, f"a number from {least:g} to {most:g}")
-    return checked
-
-
-def by_key(field: str, given: Mapping[str, Value] | None, network: Network) -> dict[int, tuple[str, Value]]:
-    """Return position -> (field of the entry, value) of a mapping by key; an unknown key is refused by name."""
-    position = {key: index for index, key in enumerate(network.keys)}
-    found: dict[int, tuple[str, Value]] = {}
-    for key, value in (given or {}).items():
-        if key not in position:
-            some = ", ".join(network.keys[:8]) + (", …" if len(network.keys) > 8 else "")
-            raise InvalidValue(field, key, f"a key of the network: {some}")
-        found[position[key]] = (f"{field}.{key}", value)
-    return found
-
-
-def values_by_key(field: str, given: Any, network: Network) -> dict[str, Any]:
-    """Return key -> value of an option, where one value may stand for all keys; a map of counts may be such a value."""
-    if given is None:
-        return {}
-    if isinstance(given, Mapping) and not (field == "allowed" and _is_one_set(cast("Mapping[Any, object]", given))):
-        return dict(cast("Mapping[str, Any]", given))
-    return dict.fromkeys(network.keys, cast("Any", given))
-
-
-def scales_of(network: Network, request: Request) -> Floats:
-    """Return the factor on each component's time, shape (n,)."""
-    scales = np.ones(len(network.keys))
-    for row, (name, value) in by_key("scale", request.scale, network).items():
-        scales[row] = within(name, value, SCALE_MIN, SCALE_MAX)
-    return scales
-
-
-def limits_of(network: Network, request: Request) -> tuple[Ints, Ints, Ints]:
-    """Return fewest and most cores of one instance, and the most instances, each (n,)."""
-    low = _counts("minimum", request.minimum, network, 1)
-    high = _counts("maximum", request.maximum, network, limits.ALLOCATE_CORES_MAX)
-    if (low > high).any():
-        row = int(np.argmax(low > high))
-        raise InvalidValue(f"minimum.{network.keys[row]}", int(low[row]), f"at most its maximum, {high[row]}")
-    return low, high, _counts("instances_max", request.instances_max, network, 1)
-
-
-def _counts(field: str, given: int | Mapping[str, int] | None, network: Network, default: int) -> Ints:
-    values = np.full(len(network.keys), default, np.int64)
-    for row, (_, value) in by_key(field, values_by_key(field, given, network), network).items():
-        values[row] = value
-    return values
-
-
-def pins_of(network: Network, request: Request) -> dict[int, tuple[int | None, int | None]]:
-    """Return row -> (cores, instances) of the pinned components; None where one of them is left open."""
-    pins = by_key("pinned", request.pinned, network)
-    return {row: pin_of(name, value) for row, (name, value) in pins.items()}
-
-
-def pin_of(field: str, value: object) -> tuple[int | None, int | None]:
-    """Return cores and instances of a number of cores, or of a map of these; None where one of them is left open."""
-    given = cast("Mapping[Any, object]", value) if isinstance(value, Mapping) else None
-    for part in given or ():
-        if part not in ("cores", "instances"):
-            raise InvalidValue(field, part, "a map with cores, instances or both")
-    if given is None:
-        return whole(f"{field}", value, 1, limits.ALLOCATE_CORES_MAX), None
-    bounds = {"cores": limits.ALLOCATE_CORES_MAX, "instances": limits.INSTANCES_MAX}
-    cores, instances = (None if given.get(part) is None else whole(f"{field}.{part}", given[part], 1, most)
-                        for part, most in bounds.items())  # fmt: skip
-    return cores, instances
-
-
-def allowed_of(network: Network, request: Request) -> dict[int, AllowedCores]:
-    """Return row -> the counts that a request allows it. A map is by key unless all its keys are those of one set."""
-    given: Any = request.allowed
-    if given is None or (isinstance(given, Mapping) and not _is_one_set(cast("Mapping[Any, object]", given))):
-        sets = by_key("allowed", cast("Any", given), network)
-        return {row: parse_allowed(name, value) for row, (name, value) in sets.items()}
-    return dict.fromkeys(range(len(network.keys)), parse_allowed("allowed", given))
-
-
-def _is_one_set(given: Mapping[Any, object]) -> bool:
-    """Return whether a map is one set of counts, not sets by key: a box may be called `min`, but its set is no number."""
-    counts = [value for value in given.values() if value is not None]
-    return bool(given) and given.keys() <= set(FORM_KEYS) and all(map(is_whole, counts))
-
-
-def is_allowed(allowed: AllowedCores, counts: Ints) -> NDArray[np.bool_]:
-    """Return which counts, all from `allowed.least` to `allowed.most`, are members."""
-    members = allowed.few_members
-    return np.isin(counts, members) if members else counts % allowed.multiple_of == 0

@@ -15,13 +15,13 @@ from typing import NamedTuple
 import numpy as np
 
 from advisor.domain import elementary
+from advisor.domain.vectors import Floats, Ints
 from advisor.planning.demand import Demand
-from advisor.planning.judge import FAR, Judged, Placed, driven, judge_placed, score
+from advisor.planning.judge import FAR, Placed, driven, judge_placed, score
 from advisor.planning.moves import best_moves, filled, first_stable, linearised
 from advisor.planning.options import Options
 from advisor.planning.pieces import TIE
 from advisor.planning.placing import MachineNodes, place
-from advisor.planning.requests import Floats, Ints
 
 OWN_MAX = 60_000  # allocations with cores of one's own that are all judged: some 100 ms
 CHUNK = 8_192  # allocations judged at once: a few MB
@@ -71,9 +71,6 @@ class Search:
     key: AllocationKey = WORST
     # (key, allocation): the best that were judged, the best of all among them
     kept: list[Lead] = field(default_factory=list[Lead])
-    # with a front asked for: cores, period, latency and the allocation of all that were judged
-    points: list[tuple[Placed, Judged]] = field(default_factory=list[tuple[Placed, Judged]])
-    front: bool = False
     exact: bool = True  # all allocations that the request permits were judged
     _marks: set[bytes] = field(default_factory=set[bytes])  # of what was kept
 
@@ -111,8 +108,6 @@ class Search:
             return None
         judged = judge_placed(self.demand, placed)
         self.steps += len(placed.used)
-        if self.front:
-            self.points.append((placed, judged))
         values = score(request, judged, placed.used)
         latency = judged.latency_s if request.for_latency else judged.unloaded_s
         for row, key in _ranking(values, placed, latency):
@@ -153,11 +148,7 @@ class Search:
         """Add what another search found, of allocations in turns: they are taken only where they are better."""
         if self.best is None or turns.key.score < self.key.score - TIE * abs(self.key.score):
             self.best, self.key = turns.best, turns.key
-        self.steps, self.exact, self.points = (
-            self.steps + turns.steps,
-            self.exact and turns.exact,
-            self.points + turns.points,
-        )
+        self.steps, self.exact = self.steps + turns.steps, self.exact and turns.exact
 
     def placeable(self, placed: Placed, row: int) -> bool:
         """Return whether an allocation can be put on the machine's nodes, as far as that is found out."""
@@ -221,6 +212,8 @@ def search_own(search: Search, options: Options) -> None:
     most = QUEUED_OWN_MAX if search.demand.queued else OWN_MAX
     widest = _few_up_to(options, min(search.cores, int(_widest(options))), min(most, search.work_max - search.steps))
     start: Lead | None = None
+    if search.demand.queued and widest < min(search.cores, int(_widest(options))):
+        widest = 0  # allocations on few cores are no way to those on many: runs decide in the end
     if widest:
         every = _enumerated(options, widest)
         for first in range(0, len(every), CHUNK):

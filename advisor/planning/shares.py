@@ -7,14 +7,13 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Any
 
-import numpy as np
-
 from advisor.domain import limits
 from advisor.domain.curves import TabulatedCurves
 from advisor.domain.networks import Network
 from advisor.errors import CallerError, InvalidValue, TooLarge, Unsupported
-from advisor.planning.asked import asked_of, rules_of
-from advisor.planning.requests import OBJECTIVES, Request, finite_number
+from advisor.planning.by_key import finite_number
+from advisor.planning.demand import demand_of
+from advisor.planning.requests import OBJECTIVES, Request, request_about
 
 WEIGHT_MIN, WEIGHT_MAX = 1e-9, 1e9  # wider than any two networks differ, far from what a double loses
 
@@ -67,7 +66,7 @@ def checked_shares(shares: Sequence[Share], objective: str) -> tuple[list[Share]
             if share.request.arrival_per_s is not None and weight != 1.0:
                 raise InvalidValue("weight", weight, "absent where arrival_per_s is given", "arrivals are the weights")
             _check_target(share.request, objective)
-            least.append(_least(share))
+            least.append(demand_of(request_about(share.network, share.request), share.curves).least)
         found.append(replace(share, name=name))
     _check_machine(found, objective)
     return found, least
@@ -87,9 +86,6 @@ def _check_target(request: Request, objective: str) -> None:
 
 def _check_machine(shares: Sequence[Share], objective: str) -> None:
     several = len({share.priority for share in shares}) > 1
-    if several and OBJECTIVES[objective].front:
-        what = "a front is of networks of one priority"
-        raise Unsupported(what, field="objective", value=objective, hint="use weights")
     for field in ("nodes", "memory_bytes") if several else ():
         if (value := getattr(shares[0].request, field)) is not None:
             raise Unsupported(
@@ -98,15 +94,3 @@ def _check_machine(shares: Sequence[Share], objective: str) -> None:
     keys = sum(len(share.network.keys) for share in shares)
     if keys > limits.NETWORK_COMPONENTS_MAX:
         raise TooLarge("network components", keys, limits.NETWORK_COMPONENTS_MAX)
-
-
-def _least(share: Share) -> int:
-    """Return the fewest cores that a network may have."""
-    asked = asked_of(share.network, share.request)
-    least: list[int] = asked.low.tolist()
-    for row, rule in rules_of(asked, share.curves).items():
-        inside = rule.between(least[row], int(asked.high[row]))
-        least[row] = least[row] if inside is None else inside.least  # none: the plan says so
-    for row, (cores, _) in asked.pins.items():
-        least[row] = cores or least[row]
-    return int((np.array(least) * asked.fewest).sum())

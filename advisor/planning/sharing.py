@@ -18,13 +18,13 @@ from typing import NamedTuple
 
 import numpy as np
 
+from advisor.domain.vectors import Ints
 from advisor.planning.demand import Demand
 from advisor.planning.judge import Placed
 from advisor.planning.options import Places, places_of
-from advisor.planning.packing import Packings
+from advisor.planning.packing import shortest_packing_of
 from advisor.planning.partitions import EXACT_COMPONENTS, best_partition_of, exact_sizes
 from advisor.planning.pieces import TIE
-from advisor.planning.requests import Ints
 from advisor.planning.search import CHUNK, Lead, Search
 
 ALL_COUNTS, RATIO = 48, 1.05  # numbers of cores that many components are packed on: all up to here, then so far apart
@@ -206,13 +206,10 @@ class Turns:
             self._offer_wide()
 
     def _offer_wide(self) -> None:
-        """Offer one group on more cores than are looked at; for a front of few components the shortest periods there, too."""
+        """Offer one group on more cores than are looked at."""
         wide = [count for count in counts_up_to(self.search.cores) if count > self.most]
         if wide:
             self.offer(self._one_group(*wide))
-        for count in wide if self.search.front and exact_sizes(self.n) else ():
-            if (found := best_grouping(self.places, count)) is not None:
-                self.offer(found)
 
     def _one_group(self, *cores: int) -> Groupings:
         return Groupings(np.zeros((len(cores), self.n), np.int64), np.minimum(cores, self.widest)[:, None])
@@ -282,9 +279,10 @@ def best_grouping(places: Places, cores: int, longest_s: float = np.inf, fewest:
         limits = (np.inf, longest_s) if fewest else (longest_s, 0.0)
         few = best_partition_of(places.turn_s, places.stay_s, cores, *limits)
         return few and Groupings(few[1][None], few[2][None])
-    best, packings, counts = None, Packings(places.turn_s, places.sizes), counts_up_to(cores)
+    best, counts = None, counts_up_to(cores)
     for count in [count for count in counts if count >= fewest] if fewest else counts[::-1]:
-        found = packings.shortest(count, longest_s * (1 + 4 * TIE) if fewest else longest_s)
+        enough_s = longest_s * (1 + 4 * TIE) if fewest else longest_s
+        found = shortest_packing_of(places.turn_s, places.sizes, count, enough_s)
         if fewest and found is not None and found[0] <= longest_s * (1 + TIE):
             return numbered(found[1][None], found[2][None])
         if not fewest and found is None:

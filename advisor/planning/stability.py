@@ -22,13 +22,14 @@ import numpy as np
 
 from advisor.domain import elementary
 from advisor.domain.advice import CHANCE, GAIN_KEPT, HORIZON_S
-from advisor.planning.asked import Setting
+from advisor.planning.by_key import is_allowed
 from advisor.planning.demand import Demand
-from advisor.planning.estimates import Estimate, chance_of, placed_of, reaches
-from advisor.planning.exact import Change, Plan
+from advisor.planning.estimates import chance_of, placed_of, reaches
 from advisor.planning.judge import Placed, execute_placed, meets
 from advisor.planning.pieces import TIE
-from advisor.planning.requests import CORES, COST, LATENCY, OBJECTIVES, PERIOD, RATE, is_allowed
+from advisor.planning.planned import Change, Plan
+from advisor.planning.present import InUse
+from advisor.planning.requests import CORES, COST, LATENCY, PERIOD, RATE
 from advisor.planning.search import nodes_of
 
 
@@ -71,26 +72,23 @@ def risk_at(look: int, chance: float) -> float:
 
 
 def judge(
-    objective: str,
-    keys: Sequence[str],
-    now: Estimate,
-    then: Estimate,
+    now: Plan,
+    then: Plan,
     cost: float | Mapping[str, float],
     policy: ChangePolicy,
     look: int = 1,
     *,
-    target: Mapping[str, float] | None = None,
     cautious_used: int | None = None,
 ) -> Verdict:
     """Return whether going from `now` to `then` is worth it, at the k-th `look` since the last change of speed.
 
     For ``cost`` the gain is what is saved, as a share of all that flows now, what cores and waiting cost and what records
-    are worth. For ``fewest_cores`` with `target`, `cautious_used` is what a plan on the curves' upper bounds would use,
+    are worth. For ``fewest_cores`` `cautious_used` is what a plan on the curves' upper bounds would use,
     so that no cores are given up for a target that is met by luck. Cost: that of the draws that are judged.
     """
-    changed = changes(keys, now, then)
+    changed = changes(now, then)
     cost_s = cost_of_change(cost, changed)
-    gain, break_even, chance, sure = gain_of(objective, now, then, cost_s, target, cautious_used)
+    gain, break_even, chance, sure = gain_of(now, then, cost_s, cautious_used)
     probability = chance()
     unsure = probability < 1.0 - risk_at(look, policy.chance) if sure is None else not sure
     stated = f", with probability {probability:.4f}"
@@ -108,39 +106,34 @@ def judge(
 
 
 def gain_of(
-    objective: str,
-    now: Estimate,
-    then: Estimate,
-    cost_s: float = 0.0,
-    target: Mapping[str, float] | None = None,
-    cautious_used: int | None = None,
+    now: Plan, then: Plan, cost_s: float = 0.0, cautious_used: int | None = None
 ) -> tuple[float, float, Callable[[], float], bool | None]:
     """Return the gain of `then` as a share, the seconds that repay `cost_s`, what tells the chance of it, and if it is sure.
 
     None: by the chance.
     """
-    measure, sure = OBJECTIVES[objective].measure, None
-    if measure == CORES and target:
-        gain, break_even, chance, sure = _fewer(now, then, cost_s, target, cautious_used)
+    measure, sure = now.demand.request.aim.measure, None
+    if measure == CORES:
+        gain, break_even, chance, sure = _fewer(now, then, cost_s, cautious_used)
     else:
         gain, break_even = GAINS[measure](now, then, cost_s)
         chance = partial(chance_of, now, then, measure)
     return gain if abs(gain) > TIE else 0.0, break_even, chance, sure
 
 
-def changes(keys: Sequence[str], now: Estimate, then: Estimate) -> tuple[str, ...]:
+def changes(now: Plan, then: Plan) -> tuple[str, ...]:
     """Return the keys whose cores, instances or companions on them differ, in text order."""
     differ = ~now.same(then) | (now.shared_with() != then.shared_with())
-    return tuple(key for key, other in zip(keys, differ.tolist(), strict=True) if other)
+    return tuple(key for key, other in zip(now.demand.keys, differ.tolist(), strict=True) if other)
 
 
-def _shorter_period(now: Estimate, then: Estimate, cost_s: float) -> tuple[float, float]:
+def _shorter_period(now: Plan, then: Plan, cost_s: float) -> tuple[float, float]:
     """Return gain and break-even of a higher throughput: rate_then (t - cost) = rate_now t."""
     gain = now.period_s / then.period_s - 1.0
     return gain, cost_s * (1.0 + gain) / gain if gain > 0 else math.inf
 
 
-def _lower_latency(now: Estimate, then: Estimate, cost_s: float) -> tuple[float, float]:
+def _lower_latency(now: Plan, then: Plan, cost_s: float) -> tuple[float, float]:
     """Return gain and break-even of a lower latency.
 
     Records that come while all stands still wait for half of it on average; each later one gains what is saved.
@@ -150,7 +143,7 @@ def _lower_latency(now: Estimate, then: Estimate, cost_s: float) -> tuple[float,
     return gain, cost_s + cost_s * cost_s / (2.0 * saved) if saved > 0 else math.inf
 
 
-def _lower_cost(now: Estimate, then: Estimate, cost_s: float) -> tuple[float, float]:
+def _lower_cost(now: Plan, then: Plan, cost_s: float) -> tuple[float, float]:
     """Return gain and break-even of a lower cost.
 
     While all stands still, cores cost and nothing is earned: cost_now t = core_s used cost_s + cost_then (t - cost_s).
@@ -167,16 +160,16 @@ def _lower_cost(now: Estimate, then: Estimate, cost_s: float) -> tuple[float, fl
     return saved / now.turnover_per_s, max(cost_s * (idle - after) / saved, cost_s)
 
 
-GAINS: Mapping[str, Callable[[Estimate, Estimate, float], tuple[float, float]]] = {
+GAINS: Mapping[str, Callable[[Plan, Plan, float], tuple[float, float]]] = {
     PERIOD: _shorter_period, LATENCY: _lower_latency, COST: _lower_cost,
 }  # fmt: skip
 
 
 def _fewer(
-    now: Estimate, then: Estimate, cost_s: float, target: Mapping[str, float], cautious_used: int | None
+    now: Plan, then: Plan, cost_s: float, cautious_used: int | None
 ) -> tuple[float, float, Callable[[], float], bool | None]:
     """Return, as `gain_of`, what it is to reach a target again, or to reach it with fewer cores."""
-    ((name, value),) = target.items()
+    ((name, value),) = (now.demand.request.target or {}).items()
     bound = 1.0 / value if name == RATE else value
     has, would = ((one.period_s if name == RATE else one.latency_s) for one in (now, then))
     if has > bound * (1.0 + TIE):
@@ -191,7 +184,7 @@ def _fewer(
 # --- the current allocation of `allocate` -----------------------------------------------------------------------------------
 
 
-def keep_current(found: Plan, current: Setting) -> Plan:
+def keep_current(found: Plan, current: InUse) -> Plan:
     """Return the current allocation by today's curves, or the one found where that pays or the current one is not allowed.
 
     Cost: that of one allocation judged.
@@ -202,13 +195,10 @@ def keep_current(found: Plan, current: Setting) -> Plan:
         return replace(found, change=Change(kept=True, gain=0.0))
     if why := _broken(demand, placed):
         return replace(found, change=Change(kept=False, why=why))
-    near, judged = execute_placed(demand, placed)
-    now = replace(found, demand=near, placed=placed, judged=judged, gap=None, own_value=None, given=True)
-    if not meets(request, now.promised_figures).all():
+    now = replace(Plan(*execute_placed(demand, placed)), search=found.search, given=True)
+    if not meets(request, now.promised.judged).all():
         return replace(found, change=Change(kept=False, why="it misses the target"))
-    certain = np.zeros(len(demand))  # the gain does not depend on errors, and nobody asks for its chance
-    now_s, then_s = (Estimate(one.demand, one.expected(one.placed), certain, certain) for one in (now, found))
-    gain, *_ = gain_of(request.objective, now_s, then_s, target=request.target)
+    gain, *_ = gain_of(now.expected, found.expected)
     if gain >= GAIN_KEPT:
         return replace(found, change=Change(kept=False, gain=gain))
     return replace(now, change=Change(kept=True, gain=max(gain, 0.0)))

@@ -18,7 +18,7 @@ import numpy as np
 
 from advisor.domain import elementary
 from advisor.domain.networks import CHOICE, FEEDBACK, JOIN, PLACEMENT, REPLICATION, SERIES, SYNC, Network
-from advisor.planning.requests import Floats, Ints
+from advisor.domain.vectors import Floats, Ints
 from advisor.planning.visits import Visits, mean_depth
 
 
@@ -90,17 +90,22 @@ def through(
     structure: Structure,
     mean: Floats,
     variance: Floats,
-    places: tuple[Ints, Floats, Floats] | None = None,
+    places: tuple[Ints, Floats] | None = None,
     *,
     nearly: bool = False,
 ) -> tuple[Floats, Floats]:
     """Return mean and variance of a record's time in the network, (K,) each, for K allocations; nobody waits for order.
 
-    `mean`, `variance` (K, n) are those of one visit, waiting included. `places` is (group, service, wait), (K, n) each, where
+    `mean`, `variance` (K, n) are those of one visit, waiting included. `places` is (group, service), (K, n) each, where
     components take turns: branches of a join then go one after the other where they meet. `nearly`: joins by a formula for a
     search. Cost O(K nodes).
     """
-    moments, asked, zero = list[Moments](), list[Asked](), np.zeros(len(mean))
+    moments, zero = list[Moments](), np.zeros(len(mean))
+    work: list[Moments] = []
+    if places is not None and structure.joins:
+        group, service_s = places
+        n = len(structure.rows)
+        work = work_of(structure, group, n, service_s, np.zeros(n))
     for index, node in enumerate(structure.network.nodes):
         if index in structure.rows:
             row = structure.rows[index]
@@ -109,10 +114,8 @@ def through(
         else:
             last = nearly_latest if nearly else latest
             found = _of_parts(structure, index, [moments[child] for child in node.children], zero, last)
-        if places is not None and structure.joins:
-            asked.append(_asked(structure, index, places, [asked[child] for child in node.children]))
-            if index in structure.joins:
-                found = np.maximum(found[0], _one_after_the_other([asked[child] for child in node.children])), found[1]
+        if work and index in structure.joins:
+            found = np.maximum(found[0], _one_after_the_other([work[child][0] for child in node.children])), found[1]
         moments.append(found)
     return moments[-1]
 
@@ -133,39 +136,14 @@ def _of_parts(structure: Structure, index: int, children: list[Moments], zero: F
     return children[0] if children else (zero, zero)
 
 
-Asked = tuple[Floats, Floats]  # of each group, (K, n) each: work of a record, and the longest wait for a turn
-
-
-def _asked(structure: Structure, index: int, places: tuple[Ints, Floats, Floats], parts: list[Asked]) -> Asked:
-    """Return what a record asks of the groups inside a node."""
-    group, service_s, wait_s = places
-    if index in structure.rows:
-        row = structure.rows[index]
-        work, waits, ratio = np.zeros(group.shape), np.zeros(group.shape), float(structure.ratios[row])
-        at = np.arange(len(group)), group[:, row]
-        work[at] = ratio * service_s[:, row]
-        waits[at] = wait_s[:, row] * (ratio > 0)
-        return work, waits
-    kind = structure.network.nodes[index].kind
-    times = [structure.passes(index)[0]] * len(parts)
-    if kind == CHOICE:  # before a synchrocell every branch that records take is passed, as in a join
-        shares = structure.shares(index)
-        times = [float(share > 0) for share in shares] if index in structure.joins else shares
-    none = np.zeros(group.shape)
-    work = sum((some * part[0] for some, part in zip(times, parts, strict=True)), none)
-    waits = [part[1] for some, part in zip(times, parts, strict=True) if some > 0]
-    return work, np.maximum.reduce(waits) if waits else none
-
-
-def _one_after_the_other(parts: list[Asked]) -> Floats:
+def _one_after_the_other(parts: list[Floats]) -> Floats:
     """Return the time until the group with most to do for several branches of a join has done it all, (K,).
 
     Exact where branches are single visits, and at most what a schedule can reach elsewhere: branches that meet again and
     again at the same group may take longer.
     """
-    several: Ints = np.sum([work > 0 for work, _ in parts], axis=0)
-    total = np.sum([work for work, _ in parts], axis=0) + np.maximum.reduce([waits for _, waits in parts])
-    return np.where(several > 1, total, 0.0).max(axis=1)
+    several: Ints = np.sum([work > 0 for work in parts], axis=0)
+    return np.where(several > 1, np.sum(parts, axis=0), 0.0).max(axis=1)
 
 
 Moments = tuple[Floats, Floats]
@@ -187,7 +165,7 @@ def _joined(children: list[Moments], last: Last) -> Moments:
 
 
 def _mixture(shares: list[float], children: list[Moments]) -> Moments:
-    mean, second = np.zeros(len(children[0][0])), np.zeros(len(children[0][0]))
+    mean, second = np.zeros_like(children[0][0]), np.zeros_like(children[0][0])
     for share, (m, v) in zip(shares, children, strict=True):
         if share > 0:
             mean = mean + share * m
@@ -203,23 +181,23 @@ def _repeated(structure: Structure, index: int, child: Moments) -> Moments:
     return times * child[0], times * child[1] + spread * child[0] ** 2
 
 
-def work_of(structure: Structure, queue: Ints, queues: int, seconds_s: Floats, variation: Floats) -> Moments:
-    """Return mean and variance of what a record needs of each queue, over all its visits, (queues,) each.
+def work_of(structure: Structure, queue: Ints, queues: int, seconds_s: Floats, variation: Floats) -> list[Moments]:
+    """Return mean and variance of what a record needs of each queue inside each node, over all its visits, (K, queues) each.
 
-    `queue` (n,) is that of each component. Exact for the routing that `record_runs` executes. Cost O(nodes queues).
+    `queue` (K, n) is that of each component. Exact for the routing that `record_runs` executes. Cost O(nodes K queues).
     """
-    moments, zero = list[Moments](), np.zeros(queues)
+    moments, zero, rows = list[Moments](), np.zeros((len(queue), queues)), np.arange(len(queue))
     for index, node in enumerate(structure.network.nodes):
         if index in structure.rows:
             row = structure.rows[index]
             mean, variance, whole = zero.copy(), zero.copy(), float(structure.ratios[row] // 1)
-            part, own = float(structure.ratios[row]) - whole, float(seconds_s[row])
-            mean[queue[row]] = (whole + part) * own
-            variance[queue[row]] = ((whole + part) * float(variation[row]) + part * (1 - part)) * own * own
+            part, own = float(structure.ratios[row]) - whole, seconds_s[:, row]
+            mean[rows, queue[:, row]] = (whole + part) * own
+            variance[rows, queue[:, row]] = ((whole + part) * float(variation[row]) + part * (1 - part)) * own * own
             moments.append((mean, variance))
         else:
             moments.append(_of_parts(structure, index, [moments[child] for child in node.children], zero, None))
-    return moments[-1]
+    return moments
 
 
 def _positive(values: Floats) -> Floats:

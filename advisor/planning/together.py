@@ -14,23 +14,22 @@ from itertools import groupby
 from typing import Any, NamedTuple
 
 import numpy as np
-from msgspec import structs
 
 from advisor.domain import elementary, limits
-from advisor.domain.allocations import Allocation, FrontPoint, Reason
+from advisor.domain.allocations import Allocation, Reason
 from advisor.domain.curves import VALUES, Seen, TabulatedCurves, allowed_by_row
 from advisor.domain.networks import CHOICE, Network, Node
 from advisor.domain.plan_options import OF_MACHINE
 from advisor.domain.rows import whole
 from advisor.domain.sharing import Part, Together
+from advisor.domain.vectors import Ints
 from advisor.errors import InvalidValue
-from advisor.planning.answers import evaluate
-from advisor.planning.asked import Asked, asked_of
+from advisor.planning.by_key import values_by_key
 from advisor.planning.demand import Demand, Shapes, question_of
 from advisor.planning.exact import best_period
-from advisor.planning.plans import plan, plan_request
+from advisor.planning.plans import plan, plan_pinned, plan_request
 from advisor.planning.reasons import amount, plural, spare_words
-from advisor.planning.requests import NEVER, OBJECTIVES, Ints, Request, values_by_key
+from advisor.planning.requests import NEVER, OBJECTIVES, Request, request_about
 from advisor.planning.shares import Share, about, checked_shares
 from advisor.planning.visits import FIELDS, nodes_of_kind
 
@@ -50,7 +49,6 @@ class _Group(NamedTuple):
     bottleneck: tuple[tuple[str, str], ...]
     gap: float | None
     why: tuple[Reason, ...]
-    front: tuple[FrontPoint, ...] = ()
 
 
 def plan_together(shares: Sequence[Share], cores: int, objective: str = "throughput") -> Together:
@@ -74,7 +72,7 @@ def plan_together(shares: Sequence[Share], cores: int, objective: str = "through
         Of each priority the largest X with w_i X records per second for network i, by its weight w_i; what then is left
         of the cores goes to networks that gain, the slowest first, and after them to the next priority (with `nodes`,
         `memory_bytes` or contention it stays spare). For ``latency`` the least mean by weight, for
-        ``cost`` the least of all together, for ``pareto`` the front of all together, whose fastest is planned. Where rates of
+        ``cost`` the least of all together. Where rates of
         arrivals are given they are the weights. For ``fewest_cores`` each network gets the fewest cores that reach its own
         target, those of higher priorities first; weights count for nothing, and contention between networks is not planned.
 
@@ -103,7 +101,7 @@ def plan_together(shares: Sequence[Share], cores: int, objective: str = "through
         bounds = [next(pair for pair in bounds if pair[0] == share.name) for share in shares]
     return Together(
         tuple(parts[share.name] for share in shares), left, max(gaps) if len(gaps) == len(found) else None, tuple(bounds),
-        tuple(_reasons(found, shares, objective, left, total)), front=found[0].front,
+        tuple(_reasons(found, shares, objective, left, total)),
     )  # fmt: skip
 
 
@@ -128,7 +126,7 @@ def weights_of(shares: Sequence[Share]) -> list[float]:
     return [value / elementary.added(given) for value in given]
 
 
-def combined(shares: Sequence[Share], cores: int, objective: str) -> tuple[Asked, TabulatedCurves]:
+def combined(shares: Sequence[Share], cores: int, objective: str) -> tuple[Request, TabulatedCurves]:
     """Return the choice between networks of different names, as it is asked, with its curves; keys are ``name:key``.
 
     Raises InvalidValue, TooLarge, MissingShares when a request does not fit its network, or all of them are too large
@@ -157,13 +155,13 @@ def combined(shares: Sequence[Share], cores: int, objective: str) -> tuple[Asked
     variations = [share.request.gap_variation for share in shares]
     options |= lists | {"objective": objective}
     request = Request(
-        cores=cores, turns=NEVER,
+        cores=cores, turns=NEVER, network=Network(tuple(nodes)),
         arrival_per_s=None if rates[0] is None else elementary.added(float(rate or 0.0) for rate in rates),
         arrival_variation=elementary.weighted(weights, variations),  # of many streams (Whitt 1983, asymptotic method)
         target=first.target if len(shares) == 1 else None,  # only one that is planned by itself has one
         **options,
     )  # fmt: skip
-    return asked_of(Network(tuple(nodes)), request), _tables(shares)
+    return request, _tables(shares)
 
 
 def _tables(shares: Sequence[Share]) -> TabulatedCurves:
@@ -186,23 +184,15 @@ def _alone(share: Share, cores: int, objective: str) -> _Group:
     """Return what one network gets by itself; the only one of a machine may take turns, one of several with a target not."""
     turns = NEVER if OBJECTIVES[objective].fewest else share.request.turns
     found = plan(share.network, share.curves, replace(share.request, cores=cores, objective=objective, turns=turns))
-    part = Part(
-        share.name, _weight(share), share.priority, found.throughput_per_s, replace(found, spare=0, gap=None, front=())
-    )
-    front = tuple(
-        structs.replace(point, cores={share.key_of(key): n for key, n in point.cores.items()},
-                instances={share.key_of(key): n for key, n in point.instances.items()},
-                groups=tuple((size, tuple(map(share.key_of, keys))) for size, keys in point.groups))
-        for point in found.front
-    )  # fmt: skip
-    return _Group((part,), tuple((share.name, key) for key in found.bottleneck), found.gap, found.why, front)
+    part = Part(share.name, _weight(share), share.priority, found.throughput_per_s, replace(found, spare=0, gap=None))
+    return _Group((part,), tuple((share.name, key) for key in found.bottleneck), found.gap, found.why)
 
 
 def _planned(shares: Sequence[Share], cores: int, objective: str) -> _Group:
     """Return what networks of one priority get, planned as one."""
-    asked, curves = combined(shares, cores, objective)
-    found = judged = plan_request(asked, curves)
-    keys, request = asked.keys, asked.request
+    request, curves = combined(shares, cores, objective)
+    found = judged = plan_request(request, curves)
+    keys = request.keys
     shapes = np.array([[some[key] for key in keys] for some in (found.cores, found.instances)])
     if (
         request.aim.by_rate
@@ -210,9 +200,9 @@ def _planned(shares: Sequence[Share], cores: int, objective: str) -> _Group:
         and not (request.nodes or request.memory_bytes or curves.contention.any())
     ):
         network = np.repeat(np.arange(len(shares)), [len(share.network.keys) for share in shares])
-        filled = _filled(question_of(asked, curves, asked.price), network, shapes, cores)
+        filled = _filled(question_of(request, curves, request.price), network, shapes, cores)
         if (filled != shapes).any():
-            shapes, judged = filled, evaluate(asked, curves, filled)
+            shapes, judged = filled, plan_pinned(request, curves, filled)
     given = [dict(zip(keys, row, strict=True)) for row in shapes.tolist()]
     parts = [
         Part(
@@ -226,7 +216,7 @@ def _planned(shares: Sequence[Share], cores: int, objective: str) -> _Group:
         what = "earn" if found.cost_per_s < 0 else "cost"
         text = f"together they {what} {amount(abs(found.cost_per_s))} per second, by the weights given"
         why += (Reason("cost", None, found.cost_per_s, text),)
-    return _Group(tuple(parts), tuple(whose[key] for key in judged.bottleneck), found.gap, why, found.front)
+    return _Group(tuple(parts), tuple(whose[key] for key in judged.bottleneck), found.gap, why)
 
 
 def _weight(share: Share) -> float:
@@ -258,7 +248,7 @@ def _reported(share: Share, given: Sequence[Mapping[str, int]], found: Allocatio
     shape = np.array([list(share.own(some).values()) for some in given])
     request = replace(share.request, cores=int(shape.prod(axis=0).sum()), objective=found.objective, nodes=None,
                       memory_bytes=None, turns=NEVER)  # fmt: skip
-    judged = evaluate(asked_of(share.network, request), share.curves, shape)
+    judged = plan_pinned(request_about(share.network, request), share.curves, shape)
     placement = None if found.placement is None else share.own(found.placement)
     return replace(judged, objective=found.objective, placement=placement, gap=None, steps=0, spare=0)
 

@@ -12,8 +12,8 @@ from dataclasses import replace
 import numpy as np
 
 from advisor.planning.demand import PLAIN, Demand, Scales
-from advisor.planning.exact import Plan
 from advisor.planning.judge import Judged, Placed, execute_placed, judge_placed, latency_of, run_records, score
+from advisor.planning.planned import Plan
 from advisor.planning.record_runs import VISITS, records_of
 from advisor.planning.requests import LATE
 from advisor.planning.search import WORST, AllocationKey
@@ -71,7 +71,7 @@ class Ranking:
         for placed in self._looked_at([one for one in some if one.mark not in self._seen])[: min(many, self._left)]:
             self._seen.add(placed.mark)
             self._left -= 1
-            near, judged = execute_placed(self._demand, placed)
+            near, _, judged = execute_placed(self._demand, placed)
             key = _key(self._demand, placed, judged)
             if key.before(self._key):
                 self.best, self._key = (near, placed, judged), key

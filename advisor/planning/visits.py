@@ -6,14 +6,16 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from heapq import heapify, heapreplace
 from math import floor
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
 from advisor.domain import elementary
 from advisor.domain.networks import CHOICE, FEEDBACK, REPLICATION, SPLIT, Network
+from advisor.domain.plan_options import PlanOptions
+from advisor.domain.vectors import Floats
 from advisor.errors import InvalidValue, MissingShares
-from advisor.planning.requests import VISITS_MAX, Floats, Request, by_key, finite_number
+from advisor.planning.by_key import VISITS_MAX, by_key, finite_number
 
 UNKNOWN = -1.0  # visits below a node whose numbers nobody gave
 REPLICAS_KEPT = 4096  # of the product of nested splits: the lightest beyond are put together evenly
@@ -31,7 +33,7 @@ class Visits:
     replicas: Mapping[int, Sequence[float]]
 
 
-def visits_of(network: Network, request: Request) -> Visits:
+def visits_of(network: Network, request: PlanOptions) -> Visits:
     """Return the visits per record that enters the network.
 
     A series passes each record to all its parts, a choice to one of them by its shares, a join to every one, a replication to
@@ -129,7 +131,7 @@ def _derived(network: Network, routing: Routing, visits: Floats) -> Routing:
     return Routing(shares, depths, routing.fan_outs, returns, routing.visits)
 
 
-def _replicas(network: Network, routing: Routing, request: Request) -> dict[int, Sequence[float]]:
+def _replicas(network: Network, routing: Routing, request: PlanOptions) -> dict[int, Sequence[float]]:
     """Return the shares of the replicas around each key below a split; needed only where it may have instances."""
     if not network.splits:
         return {}
@@ -143,11 +145,20 @@ def _replicas(network: Network, routing: Routing, request: Request) -> dict[int,
         if not splits:
             continue
         lacking = [split for split in splits if split not in routing.fan_outs]
-        if lacking and request.may_have_instances(network.keys[row]):
+        if lacking and _may_have_instances(request, network.keys[row]):
             raise missing(network, routing, lacking[-1], network.keys[row])
         if not lacking:
             found[row] = _product([routing.fan_outs[split] for split in splits])
     return found
+
+
+def _may_have_instances(request: PlanOptions, key: str) -> bool:
+    """Return whether a key may have a second instance."""
+    pin: object = (request.pinned or {}).get(key)
+    if isinstance(pin, Mapping) and "instances" in pin:
+        return cast("Mapping[str, object]", pin)["instances"] != 1
+    most = request.instances_max
+    return most.get(key, 1) != 1 if isinstance(most, Mapping) else most != 1
 
 
 def _product(parts: Sequence[Sequence[float]]) -> Sequence[float]:
@@ -207,7 +218,7 @@ class Routing:
         return index in getattr(self, FIELDS[kind][0])
 
 
-def routing_of(network: Network, request: Request) -> Routing:
+def routing_of(network: Network, request: PlanOptions) -> Routing:
     """Return what a request says of the way of records. Cost O(nodes).
 
     Raises InvalidValue when numbers do not fit the network, or are no numbers.

@@ -13,9 +13,9 @@ from advisor.engine import Advisor
 from advisor.engine.kept import Kept
 from advisor.engine.sharing import NetworkAsked
 from advisor.errors import InvalidValue
-from advisor.planning.asked import LEVEL
+from advisor.models.prediction import LEVEL
 from advisor.planning.shares import about
-from advisor.planning.watches import Look, WatchQuestion
+from advisor.planning.watches import Look
 from advisor.service import worker
 from advisor.service.answers import RecentAnswers
 from advisor.service.heavy import Heavy
@@ -116,10 +116,10 @@ class Planner:
                 wanted.append(Wanted(one.name, one.network, curves, rest, one.weight, one.priority))
         return wanted
 
-    async def reconsider(self, network: Spec, request: Mapping[str, Any], question: WatchQuestion) -> Look:
-        """Return what a watch finds when it looks again. Raises as `allocate`."""
+    async def reconsider(self, network: Spec, request: Mapping[str, Any], *question: Any) -> Look:
+        """Return what a watch finds when it looks again, see `advisor.planning.watches.reconsider`. Raises as `allocate`."""
         curves, rest = await self._curves(await self.read(network), request)
-        return await self.heavy.run(worker.reconsider_one, network, curves, rest, question)
+        return await self.heavy.run(worker.reconsider_one, network, curves, rest, *question)
 
     async def _curves(self, shape: NetworkKeys, request: Mapping[str, Any]) -> tuple[TabulatedCurves, dict[str, Any]]:
         names, load, rest = _split(request, shape.components)

@@ -29,9 +29,9 @@ from advisor.errors import (
     Unavailable,
     UnknownComponent,
 )
-from advisor.planning.asked import Setting
+from advisor.planning.present import in_use_of
 from advisor.planning.stability import ChangePolicy, Verdict
-from advisor.planning.watches import Look, Schedule, WatchQuestion
+from advisor.planning.watches import Look, Schedule, pays
 from advisor.protocol.connection import encode_notification
 from advisor.protocol.verbs import Watch
 from advisor.service import questions
@@ -58,7 +58,7 @@ class WatchedNetwork:
     params: Watch
     keys: tuple[str, ...]
     components: tuple[str, ...]  # of each key
-    present: Setting | None  # what the runtime has; None: nothing was stated or advised yet
+    present: Any  # what the runtime has; None: nothing was stated or advised yet
     schedule: Schedule = field(default_factory=Schedule)
     again_at: float = 0.0
     looked_at: float = 0.0
@@ -100,10 +100,11 @@ class Watching:
         keys, components = await self._read(params)
         self._refuse_too_many(owner)
         _check_cost(params.change_cost_s, keys)
-        present = None if params.current is None else Setting.given("current", params.current, keys)
+        if params.current is not None:
+            in_use_of("current", params.current, keys)  # refuses what names no allocation
         self._numbered += 1
         watch = self._watches[self._numbered] = WatchedNetwork(
-            self._numbered, owner, params, keys, components, present
+            self._numbered, owner, params, keys, components, params.current
         )  # fmt: skip
         try:
             await self._look(watch)
@@ -120,7 +121,8 @@ class Watching:
         """Take in what the runtime has now, where it says so; return what the last look found. Raises InvalidValue."""
         watch = self._find(owner, cast("int", params.watch))
         if params.current is not None:
-            watch.present = Setting.given("current", params.current, watch.keys)
+            in_use_of("current", params.current, watch.keys)
+            watch.present = params.current
         return self._reported(watch)
 
     def close(self, owner: Connection, number: int) -> dict[str, Any]:
@@ -185,8 +187,8 @@ class Watching:
         except Exception as error:  # a defect of ours must not cost the others their advice
             event(logging.ERROR, "defect in a watch", error=error, watch=watch.number)
         else:
-            if look is not None and look.pays:
-                self._push(watch, "first" if look.verdict is None else "advice", watch.state)
+            if look is not None and pays(look[1]):
+                self._push(watch, "first" if look[1] is None else "advice", watch.state)
 
     async def _look(self, watch: WatchedNetwork) -> Look | None:
         """Plan again; None when the runtime has stated another allocation meanwhile. What pays is taken as applied."""
@@ -194,11 +196,13 @@ class Watching:
         watch.schedule = watch.schedule.looked(*self._learned_of(watch))
         asked = watch.params
         policy = ChangePolicy(asked.gain_min, asked.chance, asked.horizon_s)
-        question = WatchQuestion(present, asked.change_cost_s, policy, watch.schedule.looks)
         found = "failed"
         try:
-            look = await self._plan(watch.params, question)
-            found = "advice" if look.pays else "nothing"
+            network, request = questions.allocation_asked(self._advisor, asked)
+            request |= {} if present is None else {"current": present}
+            look = await self.planner.reconsider(network, request, asked.change_cost_s, policy, watch.schedule.looks)
+            allocation, verdict, values = look
+            found = "advice" if pays(verdict) else "nothing"
         except ServiceError:  # it may succeed without another row
             watch.schedule = before
             self.notify()
@@ -212,14 +216,11 @@ class Watching:
             return None
         watch.failure = ""
         watch.looked_at = self.clock()
-        watch.state = {"allocation": look.allocation.as_dict(), "waiting": None, **look.values}
-        watch.state |= {} if look.verdict is None else _judgement(look.verdict)
-        if look.pays:
-            watch.present = Setting.setting_of(look.allocation)
+        watch.state = {"allocation": allocation.as_dict(), "waiting": None, **values}
+        watch.state |= {} if verdict is None else _judgement(verdict)
+        if pays(verdict):
+            watch.present = allocation.as_wire()
         return look
-
-    async def _plan(self, params: Watch, question: WatchQuestion) -> Look:
-        return await self.planner.reconsider(*questions.allocation_asked(self._advisor, params), question)
 
     def _push(self, watch: WatchedNetwork, kind: str, found: Mapping[str, Any]) -> None:
         if watch.number in self._watches and not watch.owner.ended:

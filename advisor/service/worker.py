@@ -18,9 +18,9 @@ from advisor.domain.curves import TabulatedCurves
 from advisor.domain.networks import Network, network_from_nodes
 from advisor.errors import AdvisorError
 from advisor.network import parse
-from advisor.planning import Request, Share, asked_of, plan, plan_together
+from advisor.planning import Request, Share, plan, plan_together
 from advisor.planning.shares import about
-from advisor.planning.watches import Look, WatchQuestion, reconsider
+from advisor.planning.watches import Look, reconsider
 
 Floats = NDArray[np.float64]
 Spec = str | Sequence[Mapping[str, Any]]  # a network: its text, or its nodes
@@ -92,9 +92,9 @@ def plan_one(network: Spec, curves: TabulatedCurves, request: Mapping[str, Any])
     return plan(network_of(network), curves, Request(**request)).as_dict()
 
 
-def reconsider_one(network: Spec, curves: TabulatedCurves, request: Mapping[str, Any], question: WatchQuestion) -> Look:
-    """Return what a watch finds when it looks again; raises as `plan_one`."""
-    return reconsider(asked_of(network_of(network), Request(**request)), curves, question)
+def reconsider_one(network: Spec, curves: TabulatedCurves, request: Mapping[str, Any], *question: Any) -> Look:
+    """Return what a watch finds when it looks again, see `reconsider`; raises as `plan_one`."""
+    return reconsider(Request(network=network_of(network), **request), curves, *question)
 
 
 def _shares(networks: Sequence[Wanted]) -> list[Share]:

@@ -113,7 +113,6 @@ CALLS: list[tuple[str, list[Any], str]] = [
     ("allocate", [{"network": "read .. write", "cores": 8}], "shape"),
     ("allocate", [{"network": "images", "cores": 8, "objective": "latency"}], "shape"),
     ("allocate", [{"network": "read .. write", "objective": "fewest_cores", "target": {"throughput_per_s": 20.0}}], "shape"),
-    ("allocate", [{"network": "read .. write", "cores": 8, "objective": "pareto"}], "shape"),
     ("allocate", [{"network": "read .. write", "objective": "fewest_cores", "target": {"throughput_per_s": 1e9}}], "refused"),
     ("allocate", [{"network": "read ..", "cores": 8}], "refused"),
     ("allocate", [{"network": "unseen", "cores": 8}], "refused"),

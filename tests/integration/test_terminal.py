@@ -47,7 +47,6 @@ def commands(tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[str | P
         "suggest": ["suggest", "mux", "--cores-max", "64", *of],
         "allocate": ["allocate", network, "--cores", "16", *of, "--shares", "1,0"],
         "sweep": ["allocate", network, "--sweep", "cores=1..12", *of, "--shares", "1,0"],
-        "pareto": ["allocate", network, "--cores", "8", "--objective", "pareto", *of, "--shares", "1,0"],
         "together": ["allocate-together", folder / "both.json", "--cores", "8", *of],
         "network": ["network", network],
         "profile": ["profile", EVENTS],

@@ -23,7 +23,7 @@ from advisor.domain.task_graphs import task_graph
 from advisor.engine import Advisor
 from advisor.kernels.__main__ import modules
 from advisor.models.fold import KERNELS
-from advisor.planning import Request, judge, packing, partitions, pieces, record_runs
+from advisor.planning import Request, judge, moves, packing, partitions, pieces, record_runs
 from advisor.planning.structure import structure_of
 from advisor.planning.visits import visits_of
 from advisor.profile.checkpoint import to_bytes
@@ -241,9 +241,9 @@ def packed() -> list[Any]:
     for n, cores in ((4, 3), (12, 20), (packing.EXCHANGED_MAX + 1, 40)):
         turns = np.minimum.accumulate(np.random.default_rng(n).random((n, 9)), axis=1)
         turns[0, 0] = np.inf
-        packings = packing.Packings(turns, np.array([1, 2, 3, 5, 8, 12, 16, 30, 40]))
+        sizes = np.array([1, 2, 3, 5, 8, 12, 16, 30, 40])
         for enough in (np.inf, 0.01):
-            found += packings.shortest(cores, enough) or [None]
+            found += packing.shortest_packing_of(turns, sizes, cores, enough) or [None]
     return found
 
 
@@ -257,6 +257,24 @@ def judged() -> list[Any]:
             given = visits, seconds, seconds * 1.2, np.full((3, 4), 0.5), cores, group
             judge.KERNELS.figures_of(*given, cycle, busy, figures)
             found += [cycle, busy, figures]
+            wait, spread, servers = np.zeros((3, 4)), np.zeros((3, 4)), rng.integers(1, 4, (3, 4))
+            judge.KERNELS.queue_waits(visits, seconds, rng.random(4), servers, 0.7, group, wait, spread)
+            found += [wait, spread]
+    return found
+
+
+def given_away() -> list[Any]:
+    """Cores given step by step, by the largest gain a core and to the largest value; some values are infinite."""
+    rng, found = np.random.default_rng(11), list[Any]()
+    weight = np.cumsum(rng.integers(1, 4, (6, 7)), axis=1)
+    values = np.minimum.accumulate(rng.random((6, 7)), axis=1)
+    values[2, :2] = np.inf
+    for by_sum in (False, True):
+        keys = np.zeros((6, 7))
+        moves.KERNELS.step_keys(
+            values, weight, np.array([7, 7, 7, 3, 1, 7]), np.array([0, 0, 0, 1, 0, 0]), by_sum, keys
+        )
+        found += [keys]
     return found
 
 
@@ -293,6 +311,7 @@ STREAMS: dict[str, Callable[[], Any]] = {
     "advisor.models.load_table": tabled,
     "advisor.models.siblings": leaned,
     "advisor.planning.judge": judged,
+    "advisor.planning.moves": given_away,
     "advisor.planning.packing": packed,
     "advisor.planning.partitions": partitioned,
     "advisor.planning.pieces": searched,

@@ -22,7 +22,8 @@ from advisor.domain.allocations import Allocation
 from advisor.domain.curves import TabulatedCurves
 from advisor.domain.networks import Network
 from advisor.errors import AdvisorError, TargetNotReached
-from advisor.planning import Request, asked_of, evaluate, plan
+from advisor.planning import Request, plan, request_about
+from advisor.planning.plans import plan_pinned
 
 COUNTS = np.array([1, 2, 3, 4, 6, 8, 12])
 CORES = range(1, 11)
@@ -211,7 +212,7 @@ def test_a_throughput_is_promised_by_the_curves_that_the_fewest_cores_for_it_are
     assert promised.throughput_per_s < reported <= expected.throughput_per_s * (1 + 1e-9)
     if not promised.groups:
         shape = np.array([list(some.values()) for some in (promised.cores, promised.instances)])
-        again = evaluate(asked_of(network, Request(cores=10, **given_)), unsure, shape)
+        again = plan_pinned(request_about(network, Request(cores=10, **given_)), unsure, shape)
         assert again.throughput_per_s == pytest.approx(promised.throughput_per_s, rel=1e-12)
     asked = {"cores": 10, "objective": "fewest_cores"} | given_
     for share in (0.5, 1.0):

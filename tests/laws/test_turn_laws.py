@@ -46,18 +46,6 @@ def test_more_cores_are_never_worse_where_turns_are_permitted(seed: int) -> None
     assert all(few <= many * (1 + 1e-9) for few, many in pairwise(rates)), rates
 
 
-@pytest.mark.parametrize("seed", range(400, 404))
-def test_a_front_reaches_both_ends_on_many_cores(seed: int) -> None:
-    network, curves, rules = drawn(seed)
-    asked = {"cores": 4 * len(network.keys) + 10, **rules}
-    front = plan(network, curves, Request(objective="pareto", **asked)).front
-    fastest, lowest = (
-        plan(network, curves, Request(objective=objective, **asked)) for objective in ("throughput", "latency")
-    )
-    assert max(point.throughput_per_s for point in front) >= 0.99 * fastest.throughput_per_s
-    assert min(point.latency_s for point in front) <= 1.01 * lowest.latency_s
-
-
 WORK = np.array([10.0, 1.0, 1.0])
 BOTH = [amdahl_curves(np.zeros(3), WORK), TabulatedCurves.from_arrays(COUNTS, WORK[:, None] / COUNTS)]
 

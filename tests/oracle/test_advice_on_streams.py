@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 import pytest
@@ -10,9 +11,9 @@ import pytest
 from advisor.domain.allocations import Allocation
 from advisor.engine import Advisor
 from advisor.network import parse
-from advisor.planning import Request, asked_of
-from advisor.planning.asked import Setting
-from advisor.planning.watches import Look, Schedule, WatchQuestion, reconsider
+from advisor.planning import Request
+from advisor.planning.stability import WATCHING
+from advisor.planning.watches import Look, Schedule, pays, reconsider
 
 NOISE = 0.1
 CORES = 24
@@ -28,11 +29,9 @@ class Stream:
         self.names = [f"c{i}" for i in range(components)]
         self.base, self.factor = self.rng.uniform(1.0, 3.0, components), np.ones(components)
         self.advisor, self.network = Advisor(), parse(" .. ".join(self.names))
-        self.request = Request(cores=CORES)
         for row in range(warm_rows * components):
             self.observe(row % components, float(1 << self.rng.integers(0, 5)))
-        first = self.look(WatchQuestion())
-        self.has = first.allocation
+        self.has, _, _ = self.look(None)
         self.schedule = Schedule().looked(0, self.changes())
         self.rows = self.looks = 0
 
@@ -50,9 +49,9 @@ class Stream:
         self.advisor.flush()
         return int(self.advisor.components.table.int_field("changes")[: len(self.names)].sum())
 
-    def look(self, question: WatchQuestion) -> Look:
+    def look(self, has: Allocation | None, *question: Any) -> Look:
         curves = self.advisor.tables_of(self.network.components, cores_max=CORES)
-        return reconsider(asked_of(self.network, self.request), curves, question)
+        return reconsider(Request(cores=CORES, network=self.network, current=has), curves, *question)
 
     def until(self, reported: Callable[[Look], bool], rows: int) -> Look | None:
         """Run the network as it was allocated until a look is as wanted."""
@@ -64,7 +63,7 @@ class Stream:
             if self.schedule.due(self.rows, changes, len(self.names)):
                 self.looks += 1
                 self.schedule = self.schedule.looked(self.rows, changes)
-                look = self.look(WatchQuestion(Setting.setting_of(self.has), 5.0, look=self.schedule.looks))
+                look = self.look(self.has, 5.0, WATCHING, self.schedule.looks)
                 if reported(look):
                     return look
         return None
@@ -78,15 +77,15 @@ class Stream:
 
 def check(seed: int, factor: float) -> None:
     stream = Stream(seed, KNOWN_ROWS)
-    assert stream.until(lambda look: look.pays, ROWS) is None
+    assert stream.until(lambda look: pays(look[1]), ROWS) is None
     assert stream.looks < 60  # never per row
     slowest = int(np.argmax([stream.seconds(i, stream.has.runs_on[name]) for i, name in enumerate(stream.names)]))
     stream.factor[slowest] *= factor
     before = stream.rows
-    look = stream.until(lambda look: look.pays, 50)
+    look = stream.until(lambda look: pays(look[1]), 50)
     assert look is not None, "no advice within 50 observations of the change"
     assert stream.rows - before <= 50
-    assert stream.rate(look.allocation) > 1.05 * stream.rate(stream.has)
+    assert stream.rate(look[0]) > 1.05 * stream.rate(stream.has)
 
 
 def test_noise_is_never_told_and_a_change_soon() -> None:
@@ -99,11 +98,11 @@ def test_what_is_told_without_a_change_is_true(seed: int) -> None:
     """A network that is watched when little is known is allocated badly at first: better is told, and is better."""
     stream = Stream(seed, FEW_ROWS)
     for _ in range(8):
-        look = stream.until(lambda look: look.pays, ROWS // 4)
+        look = stream.until(lambda look: pays(look[1]), ROWS // 4)
         if look is None:
             return
-        assert stream.rate(look.allocation) > stream.rate(stream.has)
-        stream.has = look.allocation
+        assert stream.rate(look[0]) > stream.rate(stream.has)
+        stream.has = look[0]
     pytest.fail("it never settles")
 
 

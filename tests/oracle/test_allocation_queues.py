@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from advisor.planning.queueing import erlang_c, waiting
+from advisor.planning.queueing import erlang_c, queue_wait
 from advisor.planning.structure import latest, quantile_of
 
 
@@ -20,18 +20,18 @@ def test_erlang_c_is_the_sum(servers: int, offered: float) -> None:
         terms.append(terms[-1] * offered / k)
     last = terms[-1] / (1 - offered / servers)
     expected = last / (sum(terms[:-1]) + last)
-    assert erlang_c(np.array([servers]), one(offered / servers))[0] == pytest.approx(expected, rel=1e-12)
+    assert erlang_c(servers, offered / servers) == pytest.approx(expected, rel=1e-12)
 
 
 def test_many_servers_of_exponential_services_are_exact() -> None:
     """One server: `test_allocation_streams.py`."""
-    assert np.isinf(waiting(one(1.0), one(1.0), one(1.0), np.array([1]), one(1.0))[0][0])
-    assert waiting(one(0.0), one(1.0), one(1.0), np.array([1]), one(1.0))[0][0] == 0.0
-    mean, spread = waiting(one(3.2), one(1.0), one(1.0), np.array([4]), one(1.0))
-    chance = erlang_c(np.array([4]), one(0.8))[0]
-    assert mean[0] == pytest.approx(chance / (4 - 3.2), rel=1e-9)
+    assert np.isinf(queue_wait(1.0, 1.0, 1.0, 1, 1.0)[0])
+    assert queue_wait(0.0, 1.0, 1.0, 1, 1.0)[0] == 0.0
+    mean, spread = queue_wait(3.2, 1.0, 1.0, 4, 1.0)
+    chance = erlang_c(4, 0.8)
+    assert mean == pytest.approx(chance / (4 - 3.2), rel=1e-9)
     # The wait is exponential of rate n - a with probability C, else 0.
-    assert spread[0] == pytest.approx(2 * chance / 0.8**2 - mean[0] ** 2, rel=1e-9)
+    assert spread == pytest.approx(2 * chance / 0.8**2 - mean**2, rel=1e-9)
 
 
 def test_the_latest_of_exponential_times_is_harmonic() -> None:

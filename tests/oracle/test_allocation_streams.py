@@ -11,7 +11,8 @@ import pytest
 
 from advisor.domain.curves import TabulatedCurves
 from advisor.domain.networks import network_from_nodes
-from advisor.planning import Request, asked_of, evaluate
+from advisor.planning import Request, request_about
+from advisor.planning.plans import plan_pinned
 
 RECORDS = 400_000
 STATED = 0.02  # what runs of 20,000 records are within: these cases load their boxes up to 90 %
@@ -30,7 +31,7 @@ def latency(
     curves = TabulatedCurves.from_arrays([1], [[some] for some in seconds], variation=variations)
     asked = Request(cores=len(seconds), arrival_per_s=1.0, **request)
     ones = np.ones((2, len(network.keys)), np.int64)
-    found = evaluate(asked_of(network, asked), curves, ones).latency_queued_s
+    found = plan_pinned(request_about(network, asked), curves, ones).latency_queued_s
     assert found is not None
     return found
 

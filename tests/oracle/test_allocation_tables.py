@@ -12,7 +12,8 @@ from drawn_networks import Case, check, draw, draw_tree
 
 from advisor.domain.curves import TabulatedCurves
 from advisor.errors import AdvisorError
-from advisor.planning import Request, asked_of, evaluate, plan, search
+from advisor.planning import Request, plan, request_about, search
+from advisor.planning.plans import plan_pinned
 
 
 def test_the_way_of_rising_cores_nearly_always_ends_at_the_best(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -70,7 +71,7 @@ def test_nothing_that_is_coupled_beats_the_answer(seed: int) -> None:
         for place in rng.choice(len(every), min(40, len(every)), replace=False):
             some = every[int(place)]
             shape = np.array(some).T
-            other = evaluate(asked_of(network, Request(**base, **extra, instances_max=2)), curves, shape)
+            other = plan_pinned(request_about(network, Request(**base, **extra, instances_max=2)), curves, shape)
             assert mine <= figure(other, extra) * (NEAR_BEST if queued else 1 + 1e-9), (seed, extra, some)
 
 

@@ -208,23 +208,6 @@ def test_the_lowest_cost(weights: dict[str, float]) -> None:
         assert answer.gap == 0.0 or not answer.groups
 
 
-def test_the_front() -> None:
-    for case in cases(70):
-        every = {
-            (sum(some.sizes), round(case.period(some), 9), round(sum(case.times(some)), 9)) for some in case.groupings()
-        }
-        best = {
-            point
-            for point in every
-            if not any(o != point and all(a <= b for a, b in zip(o, point, strict=True)) for o in every)
-        }
-        front = case.plan(objective="pareto", turns="better").front
-        assert {(p.used, round(1 / p.throughput_per_s, 9), round(p.latency_s, 9)) for p in front} == best, case
-        for point in front:
-            assert sum(point.cores.values()) <= point.used
-            assert point.used == (sum(size for size, _ in point.groups) or sum(point.cores.values()))
-
-
 JUDGED: list[tuple[dict[str, Any], Callable[[Any], float]]] = [
     ({"objective": "latency", "arrival_per_s": 0.0}, lambda answer: answer.latency_queued_s),
     ({"objective": "cost", "weights": WEIGHTS[1]}, lambda answer: answer.cost_per_s),

@@ -2,23 +2,26 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from built_networks import series
 
 from advisor.domain.curves import TabulatedCurves
 from advisor.network import parse
-from advisor.planning import Request, asked_of, plan
-from advisor.planning.asked import Setting
+from advisor.planning import Request, plan, request_about
 from advisor.planning.demand import demand_of
-from advisor.planning.estimates import Estimate, chance_of, estimate_of, reaches
+from advisor.planning.estimates import chance_of, estimated, reaches
 from advisor.planning.judge import Placed
+from advisor.planning.planned import Plan, judged_plan
+from advisor.planning.present import in_use_of
 from advisor.planning.requests import LATENCY, PERIOD
 
 DRAWS = 100_000
 
 
-def estimates(rng: np.random.Generator) -> tuple[Estimate, Estimate, np.ndarray, np.ndarray]:
+def estimates(rng: np.random.Generator) -> tuple[Plan, Plan, np.ndarray, np.ndarray]:
     """Two allocations of a few components, and draws of their components' seconds."""
     n = int(rng.integers(2, 7))
     same = rng.random(n) < 0.4
@@ -26,10 +29,11 @@ def estimates(rng: np.random.Generator) -> tuple[Estimate, Estimate, np.ndarray,
     then = np.where(same, now, now * rng.uniform(0.7, 1.2, n))
     common, shape = rng.uniform(0.02, 0.2, n), rng.uniform(0.02, 0.1, n)
     other = np.where(same, 2.0, 3.0)
-    asked, ones = asked_of(series(*(f"c{row}" for row in range(n))), Request(cores=99)), np.ones((1, n), np.int64)
+    asked, ones = request_about(series(*(f"c{row}" for row in range(n))), Request(cores=99)), np.ones((1, n), np.int64)
     demand = demand_of(asked, TabulatedCurves.from_arrays([1], now[:, None]))
+    used, shares = np.array([3 * n]), ones.astype(float)
     found = [
-        Estimate(demand, Placed(p[None], ones, t[None], ones.astype(float), np.array([3 * n])), common, shape)  # type: ignore[arg-type]
+        replace(judged_plan(demand, Placed(p[None], ones, t[None], shares, used)), errors=(common, shape))  # type: ignore[arg-type]
         for t, p in ((now, np.full(n, 2.0)), (then, other))
     ]
     level = rng.standard_normal((DRAWS, n)) * common
@@ -69,8 +73,8 @@ def test_the_best_gives_what_its_plan_says(cores: int) -> None:
     seconds = np.array([4.0, 6.0, 3.0, 2.0])[:, None] * (0.1 + 0.9 / counts)
     curves = TabulatedCurves.from_arrays(counts, seconds[[0, 1, 2, 3, 0]])
     request = Request(cores=cores, shares=[[0.3, 0.7]])
-    best = plan(network, curves, request)
-    found = estimate_of(asked_of(network, request), curves, Setting.setting_of(best))
+    best, asked = plan(network, curves, request), request_about(network, request)
+    found = estimated(asked, curves, in_use_of("current", best, asked.keys))
     assert found.period_s == pytest.approx(1.0 / best.throughput_per_s, rel=1e-9)
     assert found.latency_s == pytest.approx(best.latency_s, rel=1e-9)
     assert found.cores_used == cores - best.spare

@@ -46,8 +46,7 @@ class Allocate(OfMachine, PlanOptions):
         id of a network that `define_network` keeps, an integer or its name: a text that is such an id is one. Then what was
         learned of its flow stands where `visits` and `shares` do not say
     cores: cores to hand out; for `fewest_cores` at most so many, or nil
-    objective: what is to be best; `fewest_cores` reaches `target`, `pareto` is the front,
-        `cost` weighs by `weights`
+    objective: what is to be best; `fewest_cores` reaches `target`, `cost` weighs by `weights`
     target: with `fewest_cores`: `{throughput_per_s}` or `{latency_s}`; with `latency`, optional: the
         `{throughput_per_s}` that must remain
     visits: runs of a component per record that enters; overrides `shares`

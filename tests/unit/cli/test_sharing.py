@@ -1,4 +1,4 @@
-"""The command `allocate`: the front, costs, and several networks that share one machine."""
+"""The commands of plans: costs, and several networks that share one machine."""
 
 from __future__ import annotations
 
@@ -46,29 +46,6 @@ def files(tmp_path: Path) -> tuple[Path, str]:
     return tmp_path / "A.snet", f"--table={tmp_path / 'rows.csv'}"
 
 
-def test_the_front_is_shown_point_by_point(files: tuple[Path, str], capsys: pytest.CaptureFixture[str]) -> None:
-    pipeline, table = files
-    found = answer(capsys, "allocate", pipeline, table, "--cores", 9, "--objective", "pareto")
-    points = found["front"]
-    for one in points:
-        better = [
-            other for other in points
-            if other["used"] <= one["used"] and other["throughput_per_s"] >= one["throughput_per_s"]
-            and other["latency_s"] <= one["latency_s"]
-        ]  # fmt: skip
-        assert better == [one]
-    best = max(points, key=lambda point: point["throughput_per_s"])
-    assert best["throughput_per_s"] == found["throughput_per_s"]
-    status, out, _ = run(capsys, "allocate", pipeline, table, "--cores", 9, "--objective", "pareto")
-    lines = out.splitlines()
-    assert status == 0
-    assert lines[0].split() == ["cores", "records/s", "latency", "allocation"]
-    assert len([line for line in lines if ", b " in line]) == len(points)
-    assert f"{len(points)} points" in out
-    _, out, _ = run(capsys, "allocate", pipeline, table, "--cores", 9, "--objective", "pareto", "--arrival", 0.1)
-    assert "latency with queueing" in out
-
-
 def test_two_networks_share_by_weight_and_priority(files: tuple[Path, str], capsys: pytest.CaptureFixture[str]) -> None:
     pipeline, table = files
     of_two = ("allocate-together", table, "--cores", 24)
@@ -101,15 +78,9 @@ def test_each_network_has_options_of_its_own(files: tuple[Path, str], capsys: py
     assert all(network["latency_queued_s"] > network["latency_s"] for network in rates)
 
 
-def test_several_networks_have_a_front_and_a_cost(files: tuple[Path, str], capsys: pytest.CaptureFixture[str]) -> None:
+def test_several_networks_have_a_cost(files: tuple[Path, str], capsys: pytest.CaptureFixture[str]) -> None:
     pipeline, table = files
     of_two = ("allocate-together", both(pipeline, {"weight": 2}, shares=[[1, 1]]), table, "--cores", 12, "--objective")
-    found = answer(capsys, *of_two, "pareto")
-    fastest = max(point["throughput_per_s"] for point in found["front"])
-    assert fastest == pytest.approx(sum(one["guaranteed_per_s"] for one in found["networks"]))
-    assert set(found["front"][0]["cores"]) == {
-        f"{one['name']}:{key}" for one in found["networks"] for key in one["cores"]
-    }
     dear = answer(capsys, *of_two, "cost", "--weights", "core_s=1", "--weights", "record=10")
     cheap = answer(capsys, *of_two, "cost", "--weights", "core_s=1", "--weights", "record=0.01")
     assert dear["spare"] < cheap["spare"]

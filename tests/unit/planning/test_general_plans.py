@@ -14,7 +14,8 @@ from advisor.domain.allocations import Allocation
 from advisor.domain.curves import TabulatedCurves
 from advisor.domain.networks import Network, network_from_nodes
 from advisor.errors import ImpossibleTarget
-from advisor.planning import asked_of, evaluate, plan
+from advisor.planning import plan, request_about
+from advisor.planning.plans import plan_pinned
 
 COUNTS = [1, 2, 4, 8]
 
@@ -117,7 +118,7 @@ class TestObjectives:
 
     def test_contention_is_a_fixed_point(self) -> None:
         curves = table([4, 2, 1, 0.5], [4, 2, 1, 0.5], contention=0.1)
-        answer = evaluate(asked_of(self.NET, Request(cores=4)), curves, np.array([[2, 2], [1, 1]]))
+        answer = plan_pinned(request_about(self.NET, Request(cores=4)), curves, np.array([[2, 2], [1, 1]]))
         # Both work all the time: beside each, two cores of the other are busy.
         assert answer.throughput_per_s == pytest.approx(1 / (2 * 1.2))
         assert answer.active_cores == pytest.approx(4.0)
@@ -127,8 +128,8 @@ class TestObjectives:
 
     def test_what_if_a_component_were_twice_as_fast(self) -> None:
         before, after = (
-            evaluate(
-                asked_of(self.NET, Request(cores=4, objective="latency", scale=scale)),
+            plan_pinned(
+                request_about(self.NET, Request(cores=4, objective="latency", scale=scale)),
                 self.CURVES,
                 np.array([[2, 2], [1, 1]]),
             )

@@ -21,7 +21,7 @@ TABLE = TabulatedCurves.from_arrays(COUNTS, TIMES, upper_s=1.1 * TIMES, variatio
 AMDAHL = amdahl_curves(np.full(4, 0.1), np.array([4.0, 2.0, 1.0, 3.0]))
 
 OPTIONS: list[dict[str, Any]] = [
-    {}, {"objective": "latency"}, {"objective": "pareto"}, {"objective": "cost", "weights": {"core_s": 1, "record": 10}},
+    {}, {"objective": "latency"}, {"objective": "cost", "weights": {"core_s": 1, "record": 10}},
     {"objective": "fewest_cores", "target": {"throughput_per_s": 0.15}},
     {"objective": "fewest_cores", "target": {"latency_s": 6.0}}, {"minimum": {"a": 2}}, {"maximum": {"a": 1}},
     {"instances_max": 3}, {"allowed": {"power_of": 2}}, {"pinned": {"a": 2}},

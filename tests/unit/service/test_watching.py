@@ -140,7 +140,7 @@ OBJECTIVES: list[dict[str, Any]] = [
     {"objective": "throughput"}, {"objective": "latency", "arrival_per_s": 0.1, "quantile": 0.9},
     {"objective": "latency", "target": {"throughput_per_s": 0.1}},
     {"objective": "fewest_cores", "target": {"throughput_per_s": 0.2}},
-    {"objective": "fewest_cores", "target": {"latency_s": 20.0}}, {"objective": "pareto"},
+    {"objective": "fewest_cores", "target": {"latency_s": 20.0}},
     {"objective": "cost", "weights": {"core_s": 1.0, "record": 100.0}},
 ]  # fmt: skip
 

@@ -149,7 +149,7 @@ class Shard:
     def _names_in(self, wanted: Callable[[int], bool]) -> tuple[list[str], list[str], list[str]]:
         """Return the components, networks and programs of some buckets."""
         advisor = self._engine.advisor
-        kinds = advisor.components.slots.components, advisor.components.flows.kept, advisor.programs.programs
+        kinds = advisor.components.slots.components, advisor.components.flows.kept, advisor.programs.known
         names, networks, programs = ([name for name in kind if wanted(bucket_of(name))] for kind in kinds)
         return names, networks, programs
 

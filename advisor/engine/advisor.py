@@ -25,7 +25,7 @@ from advisor.engine.component_questions import ComponentQuestions
 from advisor.engine.components import Components
 from advisor.engine.curve_tables import CurveTables
 from advisor.engine.evidence import answer_with_evidence
-from advisor.engine.guards import alone, verb
+from advisor.engine.guards import alone
 from advisor.engine.kinds import RecordKind
 from advisor.engine.learners import MODEL_MEMORY_BYTES
 from advisor.engine.networks import Networks
@@ -83,7 +83,7 @@ class Advisor:
         self._tables = CurveTables(components, self._asking)
         self.networks = Networks(components, self.bundles, self._tables)
         self.task_types = TaskTypeModels(components)
-        self._questions = ComponentQuestions(components, self._asking, self.task_types, self.turn)
+        self._questions = ComponentQuestions(components, self._asking, self.task_types)
 
     def _drop(self, slot: int | None = None) -> None:
         """Forget what was solved: a component, or all, changed otherwise than by new rows."""
@@ -235,11 +235,11 @@ class Advisor:
         """
         if not isinstance(other, Advisor):
             raise InvalidValue("other", other, "an Advisor")
-        self.programs.check_merge(other.programs)
-        self.components.allowed.check_merge(other.components.allowed)
+        pairs = zip(self.kinds, other.kinds, strict=True)
+        records = [mine.merged_records(theirs) for mine, theirs in pairs]  # what is refused changes nothing
         self.components.merge(other.components)
-        for mine, theirs in zip(self.kinds, other.kinds, strict=True):
-            mine.merge(theirs)
+        for mine, some in zip(self.kinds, records, strict=True):
+            mine.set_records(some)
         self._drop()
 
     # -- questions --------------------------------------------------------------------------------------------------------
@@ -248,9 +248,9 @@ class Advisor:
     choose_cores = alone(ComponentQuestions.choose_cores, "_questions", answer_with_evidence)
     choose_together = alone(ComponentQuestions.choose_together, "_questions", answer_with_evidence)
     suggest = alone(ComponentQuestions.suggest, "_questions", answer_with_evidence)
-    simulate = verb(ComponentQuestions.simulate, "_questions")
-    contention = verb(ComponentQuestions.contention, "_questions")
-    model = verb(ComponentQuestions.model, "_questions")
+    simulate = alone(ComponentQuestions.simulate, "_questions")
+    contention = alone(ComponentQuestions.contention, "_questions")
+    model = alone(ComponentQuestions.model, "_questions")
 
     @alone
     def status(self, *, components: bool | Iterable[str] | None = None, offset: int = 0, limit: int = 100) -> Status:
@@ -297,9 +297,9 @@ class Advisor:
 
     # -- networks, whole programs (paper 3), instances of task types (paper 2) ----------------------------------------------
 
-    network = verb(Networks.network, "networks")
-    tables_of = verb(Networks.tables_of, "networks")
-    tables_missing = verb(Networks.tables_missing, "networks")
+    network = alone(Networks.network, "networks")
+    tables_of = alone(Networks.tables_of, "networks")
+    tables_missing = alone(Networks.tables_missing, "networks")
     allocate = alone(Networks.allocate, "networks", answer_with_evidence)
     allocate_together = alone(Networks.allocate_together, "networks")
     define_network = alone(Networks.define_network, "networks")
@@ -343,21 +343,6 @@ class Advisor:
         follows from the components that are there.
         """
         return state_bytes.part_of_state(self.components, self.kinds, state_bytes.keys_of_parts(names, parts))
-
-    @alone
-    def replace_records(self, other: Advisor) -> None:
-        """Let what another has stand in the place of ours of the same names; a component without task types has none here."""
-        here = self.components.slots.components
-        theirs = other.components.slots.components
-        self.components.remove_components(
-            [name for name in other.task_types.known if name in here and name not in theirs]
-        )
-        for name in theirs:
-            self.task_types.remove_record(name)
-        self.components.merge(other.components, replacing=True)
-        for mine, their in zip(self.kinds, other.kinds, strict=True):
-            mine.merge(their, replacing=True)
-        self._drop()
 
     @alone
     def remove_components(self, names: Iterable[str]) -> int:

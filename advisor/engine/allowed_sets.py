@@ -33,8 +33,3 @@ class AllowedSets(RecordKind[str, AllowedCores]):
                 field="allowed", value=str(mine), bound=str(theirs), hint="change one with set_allowed",
             )  # fmt: skip
         return both
-
-    def check_merge(self, other: AllowedSets) -> None:
-        """Refuse a merge that cannot be, as `merged_record`."""
-        for name in self.known.keys() & other.known.keys():
-            self.merged_record(name, self.known[name], other.known[name])

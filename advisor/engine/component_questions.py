@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Literal, cast
+from typing import Any, Literal, cast
 
 from advisor.domain import limits
 from advisor.domain.allowed_cores import AllowedForm, allowed_in_all
@@ -18,7 +18,7 @@ from advisor.domain.task_graphs import TaskGraph
 from advisor.engine.asking import Asking
 from advisor.engine.choice import take_or_wait
 from advisor.engine.components import Components
-from advisor.engine.guards import alone, checked_level
+from advisor.engine.guards import checked_level
 from advisor.engine.slots import TIME
 from advisor.engine.suggestion import suggest
 from advisor.engine.task_types import TaskTypeModels, is_model
@@ -26,16 +26,12 @@ from advisor.errors import InvalidValue
 from advisor.models.contention import Contention
 from advisor.models.prediction import LEVEL, Model
 
-if TYPE_CHECKING:
-    from advisor.domain.vectors import Floats
-
 
 class ComponentQuestions:
     """The verbs of an `Advisor` that ask about components."""
 
-    def __init__(self, components: Components, asking: Asking, task_types: TaskTypeModels, turn: list[None]) -> None:
+    def __init__(self, components: Components, asking: Asking, task_types: TaskTypeModels) -> None:
         self._components, self._asking, self._task_types = components, asking, task_types
-        self.turn = turn  # of `alone`
 
     def predict(
         self,
@@ -288,14 +284,10 @@ class ComponentQuestions:
         from advisor.simulation import answer  # noqa: PLC0415 - few advisors analyse graphs
 
         if predict_times:
-            graph = graph.timed(self._task_times(graph, components or {}, machine))
+            from advisor.simulation.task_times import predicted_times  # noqa: PLC0415 - as above
+
+            graph = graph.timed(predicted_times(self.predict, graph, components or {}, machine))
         return cast("Simulated", answer(graph, **request))
-
-    @alone
-    def _task_times(self, graph: TaskGraph, components: Mapping[str, str], machine: str | None) -> Floats:
-        from advisor.simulation.task_times import predicted_times  # noqa: PLC0415 - as in `simulate`
-
-        return predicted_times(self.predict, graph, components, machine)
 
     def contention(self, component: str) -> Contention:
         """Return by how much a component slows down while other cores of its machine are busy: its factor `kappa`.

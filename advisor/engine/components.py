@@ -143,14 +143,9 @@ class Components:
         self.totals["forgets"] += 1
         return slot
 
-    def merge(self, other: Components, *, replacing: bool = False) -> None:
-        """Add another's learned state to this one's; raises TooLarge when the components do not fit together.
-
-        With `replacing` its components stand in the place of ours of the same names; totals stay ours.
-        """
+    def merge(self, other: Components) -> None:
+        """Add another's learned state to this one's; raises TooLarge when the components do not fit together."""
         totals, other = other.totals, other.compact()  # copies have components alone
-        if replacing:
-            self.remove_components(other.slots.components)
         known = np.array([name in self.slots.by_name for name in other.slots.names], np.bool_)
         slots = self.slots.assign_slots(other.slots.names)
         self.table.grow(len(self), self.slots.components_max)
@@ -160,8 +155,7 @@ class Components:
         if len(both):
             self._merge_known(both, slots[both], other)
         self.vectors = self.vectors or other.vectors
-        if not replacing:
-            self.totals.update(totals)
+        self.totals.update(totals)
         self.learners.clear_solutions()
 
     def _merge_known(self, places: Ints, slots: Ints, other: Components) -> None:

@@ -204,8 +204,8 @@ class Engine(State):
         self.fold_plain_rows()
         self.journal.beyond = True
         self.advisor.merge(other.advisor)
-        self.ledger.merge(other.ledger)
-        self.profiles.merge(other.profiles)
+        self.ledger.set_records(self.ledger.merged_records(other.ledger))
+        self.profiles.set_records(self.profiles.merged_records(other.profiles))
 
     def extract_part(
         self, names: Collection[str], networks: Collection[str] = (), programs: Collection[str] = (),
@@ -230,13 +230,11 @@ class Engine(State):
 
     def replace_part(self, part: Engine) -> None:
         """Let a part stand in the place of what is here of the same names, its totals too if it has any; raises as `merge`."""
-        self.fold_plain_rows()
-        self.journal.beyond = True
-        totals = self.advisor.components.totals
-        before = dict(part.advisor.components.totals or totals)
-        self.advisor.replace_records(part.advisor)
-        self.ledger.merge(part.ledger, replacing=True)
-        self.profiles.merge(part.profiles, replacing=True)
+        theirs, totals = part.advisor, self.advisor.components.totals
+        before = dict(theirs.components.totals or totals)
+        names = {*theirs.components.slots.components, *theirs.task_types.known}
+        self.remove_part(names, theirs.components.flows.known, theirs.programs.known, part.profiles.known)
+        self.merge(part)
         totals.clear()
         totals.update(before)
 

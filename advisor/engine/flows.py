@@ -7,6 +7,7 @@ import operator
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any, cast
 
 import numpy as np
@@ -31,6 +32,7 @@ UNREADABLE = (
     "invalid_running", "invalid_killed",
 )  # fmt: skip
 
+TEXTS_KEPT = 64  # network texts kept parsed
 Definition = str | list[dict[str, Any]]
 NetworkId = int | str
 
@@ -53,8 +55,9 @@ class KeptNetwork:
         return self.read
 
 
+@lru_cache(TEXTS_KEPT)
 def parsed(text: str) -> Network:
-    """Return the network of an S-Net text; raises as `advisor.network.parse`.
+    """Return the network of an S-Net text, the last ones read once; raises as `advisor.network.parse`.
 
     The reader, a fifth of the time to import an advisor, is loaded with the first text: a stream of rows needs none.
     """
@@ -67,6 +70,7 @@ class Flows(RecordKind[str, KeptNetwork]):
     """Networks by name: an id as text. Bounded; the order of their coming does not matter."""
 
     name, merges = "networks", {"definition": "ours", "counts": "exact"}
+    records_max = NETWORKS_MAX
 
     def __init__(self, totals: Counter[str]) -> None:
         super().__init__()
@@ -197,25 +201,20 @@ class Flows(RecordKind[str, KeptNetwork]):
 
     # -- merge and state --------------------------------------------------------------------------------------------------
 
-    def has_room(self, record: KeptNetwork) -> bool:
-        """Return whether there is room for one more network; it is counted where there is none."""
+    def leave_out(self, record: KeptNetwork) -> None:
+        """Count a network for which there is no room."""
         del record
-        if len(self.kept) < NETWORKS_MAX:
-            return True
         self.totals["networks_dropped"] += 1
-        return False
 
     def merged_record(self, key: str, mine: KeptNetwork, theirs: KeptNetwork) -> KeptNetwork:
         """Return the counts of both; where each has a definition of its own, ours stays, and its counts with it."""
-        del key
-        if mine.definition is None and theirs.definition is not None:
-            mine.definition, mine.read = theirs.definition, None
-        elif theirs.definition not in (None, mine.definition):
+        if mine.definition is not None and theirs.definition not in (None, mine.definition):
             self.totals["networks_dropped"] += 1
             return mine
-        mine.counts.merge(theirs.counts)
-        mine.answer = None
-        return mine
+        both = self.copy_record(key, mine)
+        both.definition = mine.definition or theirs.definition
+        both.counts.merge(theirs.counts)
+        return both
 
     def encode_record(self, record: KeptNetwork) -> bytes:
         """Return a network's definition and counts as bytes."""
@@ -223,12 +222,9 @@ class Flows(RecordKind[str, KeptNetwork]):
         return json.dumps(state, ensure_ascii=False, separators=(",", ":")).encode()
 
     def decode_record(self, key: str, data: bytes) -> KeptNetwork:
-        """Return a network of its bytes; a definition that has not changed is not read again."""
-        state, former = read_json(data), self.kept.get(key)
-        found = KeptNetwork(FlowCounts.of_plain(state["counts"]), state["definition"])
-        if former is not None and former.definition == found.definition:
-            found.read = former.read
-        return found
+        """Return a network of its bytes."""
+        state = read_json(data)
+        return KeptNetwork(FlowCounts.of_plain(state["counts"]), state["definition"])
 
 
 def name_of(network_id: object) -> str:

@@ -22,8 +22,8 @@ def alone(
 ) -> Callable[Concatenate[Any, P], Answer]:
     """Return a method that holds its object's `turn` while it runs: a list of one item, taken out in one atomic step.
 
-    With `part` the object answers by `method` of its attribute of that name, as by `verb`. With `evidence` that answers
-    where the argument of that name is true.
+    With `part` the object answers by `method` of its attribute of that name. With `evidence` that answers where the argument of
+    that name is true.
 
     Kernels run without the interpreter's lock, so that two calls at once would mix their sums. No lock is waited for: who
     shares an advisor between threads puts one around each call; else it raises ConcurrentUse. Cost: some tenths of a
@@ -51,16 +51,6 @@ def alone(
             turn.append(None)
 
     return guarded
-
-
-def verb(method: Callable[Concatenate[Any, P], Answer], part: str) -> Callable[Concatenate[Any, P], Answer]:
-    """Return the method of an object that answers by `method` of its attribute `part`."""
-
-    @wraps(method)
-    def asked(this: Any, /, *args: P.args, **given: P.kwargs) -> Answer:
-        return method(getattr(this, part), *args, **given)
-
-    return asked
 
 
 def checked_level(level: Any) -> float:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from abc import ABC, abstractmethod
 from collections.abc import Container, Iterator, Mapping
 from typing import Any, ClassVar, Generic, Self, TypeVar
@@ -21,6 +22,7 @@ class RecordKind(ABC, Generic[K, V]):
 
     name: ClassVar[str]
     merges: ClassVar[Mapping[str, str]]
+    records_max: int = sys.maxsize
 
     def __init__(self) -> None:
         self.known: dict[K, V] = {}
@@ -35,15 +37,17 @@ class RecordKind(ABC, Generic[K, V]):
 
     @abstractmethod
     def merged_record(self, key: K, mine: V, theirs: V) -> V:
-        """Return two records of one key as one; raises Mismatch, and changes nothing, where they do not go together."""
+        """Return two records of one key as one, changing neither; raises Mismatch where they do not go together."""
 
     def settle(self) -> None:
         """Bring the records up to date, where something waits to be learned."""
 
-    def has_room(self, record: V) -> bool:
-        """Return whether there is room for one more record, this one of another state; raises TooLarge where one is due."""
-        del record
-        return True
+    def leave_out(self, record: V) -> None:
+        """Count a record of another state for which there is no room; raises TooLarge where one is due."""
+
+    def copy_record(self, key: K, record: V) -> V:
+        """Return a record's copy."""
+        return self.decode_record(key, self.encode_record(record))
 
     def records(self, keys: Container[K] | None = None) -> Iterator[tuple[K, bytes]]:
         """Yield the keys and bytes of all records, or of those named, in the order of their keys."""
@@ -65,13 +69,24 @@ class RecordKind(ABC, Generic[K, V]):
         self.settle()
         self.known.pop(key, None)
 
-    def merge(self, other: Self, *, replacing: bool = False) -> None:
-        """Add another's records, or let them stand in the place of ours; new ones as far as there is room."""
+    def merged_records(self, other: Self) -> dict[K, V]:
+        """Return the records that change when another's are added, new ones as far as there is room; changes none.
+
+        Raises as `merged_record` and `leave_out`.
+        """
         self.settle()
         other.settle()
-        for key in sorted(other.known):
-            theirs = other.known[key]
-            if key in self.known and not replacing:
-                self.set_record(key, self.merged_record(key, self.known[key], theirs))
-            elif key in self.known or self.has_room(theirs):
-                self.restore_record(key, other.encode_record(theirs))
+        found, room = dict[K, V](), self.records_max - len(self.known)
+        for key, theirs in sorted(other.known.items()):
+            if key in self.known:
+                found[key] = self.merged_record(key, self.known[key], theirs)
+            elif room > 0:
+                found[key], room = self.copy_record(key, theirs), room - 1
+            else:
+                self.leave_out(theirs)
+        return found
+
+    def set_records(self, records: Mapping[K, V]) -> None:
+        """Let records stand in the place of what their keys had."""
+        for key, record in records.items():
+            self.set_record(key, record)

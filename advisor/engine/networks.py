@@ -29,7 +29,7 @@ from advisor.models.prediction import LEVEL
 if TYPE_CHECKING:
     from advisor.planning import Request
 
-NETWORKS_KEPT = 64  # network texts kept parsed, by their text; and questions about networks that are read and checked
+QUESTIONS_KEPT = 64  # questions about networks that are read and checked
 BY_VALUE = 2  # marshal's version whose bytes depend on nothing but the values
 
 
@@ -52,8 +52,7 @@ class Networks:
         self._flows = components.flows
         self._bundles = bundles
         self._tables = tables
-        self._read = Kept[Network](NETWORKS_KEPT)
-        self._questions = Kept["Request"](NETWORKS_KEPT)
+        self._questions = Kept["Request"](QUESTIONS_KEPT)
 
     @taking(NetworkQuestion)
     def allocate(
@@ -98,11 +97,9 @@ class Networks:
         components, load = given.pop("components", None), given.pop("load", None)
         if "current" in given:
             given["current"] = plain(given["current"])
-        structure = self._read.get(network) if isinstance(network, str) and not self._flows.kept else None
-        if structure is None:
-            structure = self.network(network)
-            if self._flows.keeps(network):
-                given = filled(given, self._flows.flow(cast("NetworkId", network), None))
+        structure = self.network(network)
+        if self._flows.keeps(network):
+            given = filled(given, self._flows.flow(cast("NetworkId", network), None))
         request = self._request(structure, given)
         reach = limits.ALLOCATE_CORES_MAX if request.cores is None else request.cores
         level = LEVEL if request.level is None else request.level
@@ -215,10 +212,7 @@ class Networks:
             return self._flows.defined(cast("NetworkId", text))
         if isinstance(text, Network):
             return text
-        if not isinstance(text, str):
-            return network_from_nodes(text)
-        found = self._read.get(text)
-        return self._read.store_value(text, parsed(text)) if found is None else found
+        return parsed(text) if isinstance(text, str) else network_from_nodes(text)
 
     def tables_of(
         self,

@@ -93,9 +93,8 @@ class PoolQuestion:
         )
         allowed = self._allowed(f"{name}.allowed", given.get("allowed"))
         own = self._asking.allowed_of(component)
-        allowed = (
-            allowed if own is None else intersect_allowed(f"{name}.allowed", allowed, own, f"component {component!r}")
-        )
+        if own is not None:
+            allowed = intersect_allowed(f"{name}.allowed", allowed, own, f"component {component!r}")
         self._asked[component] = None
         if not now or resizable:
             slot = self._components.slots.find_slot(component)

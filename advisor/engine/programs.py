@@ -36,14 +36,10 @@ class ProgramRecord:
 
 
 class Programs(RecordKind[str, ProgramRecord]):
-    """Programs by name, at most `programs_max`: runs of further ones are refused."""
+    """Programs by name, at most `records_max`: runs of further ones are refused."""
 
     name, merges = "programs", {"transform": "equal", "model": "rounding"}
-
-    def __init__(self, programs_max: int = limits.PROGRAMS_MAX) -> None:
-        super().__init__()
-        self.programs_max = programs_max
-        self.programs = self.known
+    records_max = limits.PROGRAMS_MAX
 
     def observe_run(
         self,
@@ -91,18 +87,18 @@ class Programs(RecordKind[str, ProgramRecord]):
 
     def learn_run(self, run: ProgramRun) -> dict[str, Any]:
         """Learn a checked run, see `observe_run`."""
-        known = self.programs.get(run.program)
+        known = self.known.get(run.program)
         if known is None:
-            if len(self.programs) >= self.programs_max:
+            if len(self.known) >= self.records_max:
                 raise TooLarge(
-                    "programs", len(self.programs) + 1, self.programs_max, "a program is one name, its inputs are sizes"
+                    "programs", len(self.known) + 1, self.records_max, "a program is one name, its inputs are sizes"
                 )
         elif run.transform not in (None, known.transform):
             raise InvalidValue("transform", run.transform, f"{known.transform}, as the program's first run had")
         known = known or ProgramRecord(run.transform or "n", ProgramModel(np.zeros(WORDS)))
         known.model.learn(replace(run, size=_size_of(known.transform, run.size)))
         known.fits = {}
-        self.programs[run.program] = known
+        self.known[run.program] = known
         return {"program": run.program, "runs": known.model.runs, "transform": known.transform}
 
     def predict_run(
@@ -157,51 +153,35 @@ class Programs(RecordKind[str, ProgramRecord]):
 
     def _known(self, program: str) -> ProgramRecord:
         program = checked_name("program", program)
-        if program not in self.programs:
+        if program not in self.known:
             raise UnknownProgram(
                 f"no runs of the program {program!r}", field="program", value=program,
-                bound=", ".join(sorted(self.programs)[:8]) or "none was observed", hint="observe_run teaches them",
+                bound=", ".join(sorted(self.known)[:8]) or "none was observed", hint="observe_run teaches them",
             )  # fmt: skip
-        return self.programs[program]
+        return self.known[program]
 
     def status(self) -> list[dict[str, Any]]:
         """Return what is known of each program, by name."""
         return [
             {"program": name, "runs": known.model.runs, "transform": known.transform,
              "workers": [known.model.head_field("p_low"), known.model.head_field("p_high")]}
-            for name, known in sorted(self.programs.items())
+            for name, known in sorted(self.known.items())
         ]  # fmt: skip
 
-    def check_merge(self, other: Programs) -> None:
-        """Refuse a merge that cannot be; raises Mismatch, TooLarge."""
-        for name in self.programs.keys() & other.programs.keys():
-            self._check_transforms(name, self.programs[name], other.programs[name])
-        self._check_room(len(self.programs.keys() | other.programs.keys()))
-
-    def _check_room(self, programs: int) -> None:
-        if programs > self.programs_max:
-            raise TooLarge("programs", programs, self.programs_max)
-
-    def has_room(self, record: ProgramRecord) -> bool:
-        """Return True; raises TooLarge where there is no room."""
-        del record
-        self._check_room(len(self.programs) + 1)
-        return True
-
-    @staticmethod
-    def _check_transforms(name: str, mine: ProgramRecord, theirs: ProgramRecord) -> None:
-        if mine.transform != theirs.transform:
-            raise Mismatch(
-                f"the sizes of {name!r} are {theirs.transform} there and {mine.transform} here", field="transform",
-                value=theirs.transform, bound=mine.transform, hint="learn again with one transformation",
-            )  # fmt: skip
+    def leave_out(self, record: ProgramRecord) -> None:
+        """Raise TooLarge."""
+        raise TooLarge("programs", len(self.known) + 1, self.records_max)
 
     def merged_record(self, key: str, mine: ProgramRecord, theirs: ProgramRecord) -> ProgramRecord:
         """Return the runs of both, exact to rounding; raises Mismatch."""
-        self._check_transforms(key, mine, theirs)
-        mine.model.merge(theirs.model)
-        mine.fits = {}
-        return mine
+        if mine.transform != theirs.transform:
+            raise Mismatch(
+                f"the sizes of {key!r} are {theirs.transform} there and {mine.transform} here", field="transform",
+                value=theirs.transform, bound=mine.transform, hint="learn again with one transformation",
+            )  # fmt: skip
+        both = self.copy_record(key, mine)
+        both.model.merge(theirs.model)
+        return both
 
     def encode_record(self, record: ProgramRecord) -> bytes:
         """Return a program's bytes."""

@@ -34,9 +34,10 @@ BEYOND: Final = "instances_beyond"  # of the totals: instances of more task type
 
 
 class TaskTypeModels(RecordKind[str, SizeTime]):
-    """Records by name of the task type, at most `limits.TASK_TYPES_MAX`: later types are left out."""
+    """Records by name of the task type, at most `records_max`: later types are left out."""
 
     name, merges = "task_types", {"model": "approximate"}
+    records_max = limits.TASK_TYPES_MAX
 
     def __init__(self, components: Components) -> None:
         super().__init__()
@@ -108,7 +109,7 @@ class TaskTypeModels(RecordKind[str, SizeTime]):
         number_of = np.full(len(names), -1, np.int64)
         for place in map(int, present[np.argsort(first)]):
             name = names[place]
-            if name in self.known or len(self.known) < limits.TASK_TYPES_MAX:
+            if name in self.known or len(self.known) < self.records_max:
                 self.set_record(name, self.known.get(name) or SizeTime(np.zeros(WORDS)))
                 number_of[place] = self._waiting.setdefault(name, len(self._waiting))
         numbers = number_of[index]
@@ -242,16 +243,13 @@ class TaskTypeModels(RecordKind[str, SizeTime]):
 
     def merged_record(self, key: str, mine: SizeTime, theirs: SizeTime) -> SizeTime:
         """Return the instances of both, see `SizeTime.merge`."""
-        del key
-        mine.merge(theirs)
-        return mine
+        both = self.copy_record(key, mine)
+        both.merge(theirs)
+        return both
 
-    def has_room(self, record: SizeTime) -> bool:
-        """Return whether there is room for one more type; its instances are counted where there is none."""
-        if len(self.known) < limits.TASK_TYPES_MAX:
-            return True
+    def leave_out(self, record: SizeTime) -> None:
+        """Count the instances of a type for which there is no room."""
         self._components.totals[BEYOND] += int(record.head_field("rows"))
-        return False
 
     def set_record(self, key: str, record: SizeTime) -> None:
         """Let a record stand in the place of what its type had."""

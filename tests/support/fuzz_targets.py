@@ -263,7 +263,7 @@ def _use(engine: Engine) -> None:
         asked.append(lambda name=name: advisor.observe(name, predictor=3.0, cores=2, elapsed_s=1.0))
         asked.append(lambda name=name: advisor.choose_cores(name, predictor=3.0, cores_max=8))
     asked += [
-        lambda name=name: advisor.predict_run(name, size=3, workers=2) for name in list(advisor.programs.programs)[:2]
+        lambda name=name: advisor.predict_run(name, size=3, workers=2) for name in list(advisor.programs.known)[:2]
     ]
     asked += [
         lambda key=key: engine.profiles.answer(*key, nodes=True, diagnosis=True)

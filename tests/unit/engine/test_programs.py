@@ -137,7 +137,7 @@ def test_what_nobody_can_know_is_said() -> None:
 
 def test_programs_are_bounded() -> None:
     programs = Advisor()
-    programs.programs.programs_max = 2
+    programs.programs.records_max = 2
     for name in ("a", "b"):
         programs.observe_run(name, **run(100.0, 4))
     with pytest.raises(TooLarge):

@@ -108,12 +108,12 @@ def tables(components: int, cores: int) -> None:
     advisor = learned(components, 20)
     names = advisor.components.slots.names
     began = time.perf_counter()
-    advisor.tables_of(names, cores_max=cores)
+    advisor.curve_tables.curves(names, cores_max=cores)
     cold = time.perf_counter() - began
-    kept = microseconds(lambda: advisor.tables_of(names, cores_max=cores), 50)
+    kept = microseconds(lambda: advisor.curve_tables.curves(names, cores_max=cores), 50)
     advisor.observe(names[0], predictor=99.0, cores=4, elapsed_s=0.01)
     began = time.perf_counter()
-    advisor.tables_of(names, cores_max=cores)
+    advisor.curve_tables.curves(names, cores_max=cores)
     one = time.perf_counter() - began
     print(
         f"tables of {components} components, {cores} cores: cold {1e3 * cold / components:.2f} ms each, kept"
@@ -145,7 +145,7 @@ def worth(trials: int, cores: int) -> None:
         counts = np.arange(1, cores + 1)
         by_table, by_amdahl = (
             np.exp([np.interp(np.log(counts), np.log(table.cores), np.log(row)) for row in table.elapsed_s])
-            for table in (each.tables_of(names, cores_max=cores) for each in (advisor, plain))
+            for table in (each.curve_tables.curves(names, cores_max=cores) for each in (advisor, plain))
         )
         real = truth(np.arange(boxes)[:, None], mean_x[:, None], counts)
         best = [

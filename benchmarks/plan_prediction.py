@@ -89,7 +89,7 @@ class Learned:
         advisor = Advisor()
         teach(advisor, case, seed)
         self._case = case
-        self._curves = advisor.tables_of(case.network.components, cores_max=case.cores)
+        self._curves = advisor.curve_tables.curves(case.network.components, cores_max=case.cores)
 
     def allocate(self, **request: Any) -> Allocation:
         """Answer as `Advisor.allocate` does."""

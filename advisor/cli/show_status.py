@@ -11,8 +11,8 @@ from advisor.cli.tables import Column, Printed, Table, dim, format_count, percen
 
 # Totals that are shown in a sentence, and what the first lines say already.
 IN_SENTENCES = frozenset((
-    "scores", "coverage", "score_error", "score_bias", "prediction_error", "predictions_scored", "offset",
-    "components_known", "components_max", "state_bytes", "model_memory_bytes", "model_memory_used_bytes",
+    "scores", "coverage", "score_error", "score_bias", "offset", "components_known", "components_max", "state_bytes",
+    "model_memory_bytes", "model_memory_used_bytes",
 ))  # fmt: skip
 SHARDS = (
     Column("shard", "shard"), Column("components", "components", format_count), Column("buckets", "buckets", str),

@@ -206,14 +206,11 @@ class RoutedBackend:
             entries += found[-1]["components"]
         self.learning.sum_counters()
         held = self.held()
-        scored = sum(each["predictions_scored"] for each in found)
-        error = sum(each["predictions_scored"] * (each["prediction_error"] or 0.0) for each in found)
         return {
             **found[0], "totals": dict(self._hub.engine.totals), "components_known": known,
             "components_max": held.components_max, "state_bytes": held.state_bytes,
             "model_memory_bytes": held.model_bytes_max, "model_memory_used_bytes": held.model_bytes,
             **fate(**cast("Any", held.ledger)),
-            "prediction_error": error / scored if scored else None, "predictions_scored": scored,
             "programs": sorted((program for each in found for program in each["programs"]), key=itemgetter("program")),
             "offset": offset, "components": entries if named is None else entries[offset : offset + limit],
             "service": self._hub.health(),

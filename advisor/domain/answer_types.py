@@ -64,8 +64,6 @@ class Status(TypedDict):
     coverage: float | None
     score_error: float | None
     score_bias: float | None
-    prediction_error: float | None
-    predictions_scored: int
     programs: list[dict[str, Any]]
     task_types: list[dict[str, Any]]
     offset: int

@@ -80,8 +80,8 @@ class Advisor:
         self.components = components
         self._asking = Asking(components)
         self.bundles = Bundles(components, self._asking)
-        self._tables = CurveTables(components, self._asking)
-        self.networks = Networks(components, self.bundles, self._tables)
+        self.curve_tables = CurveTables(components, self._asking)
+        self.networks = Networks(components, self.bundles, self.curve_tables)
         self.task_types = TaskTypeModels(components)
         self._questions = ComponentQuestions(components, self._asking, self.task_types)
 
@@ -89,7 +89,7 @@ class Advisor:
         """Forget what was solved: a component, or all, changed otherwise than by new rows."""
         self._asking.clear_solutions()
         self.bundles.touch(slot)
-        self._tables.clear_tables()
+        self.curve_tables.clear_tables()
 
     # -- learning ---------------------------------------------------------------------------------------------------------
 
@@ -270,7 +270,6 @@ class Advisor:
         else:
             chosen = [checked_name("components", name) for name in components or ()]
         slots = [self.components.slots.slot_of(name) for name in chosen[offset : offset + limit]]
-        error, scored = self.components.error()
         return cast("Status", {
             "totals": dict(self.components.totals),
             "components_known": len(self.components.slots.components),
@@ -279,8 +278,6 @@ class Advisor:
             "model_memory_bytes": self.components.learners.memory_bytes,
             "model_memory_used_bytes": self.components.learners.used_bytes,
             **fate(**self.ledger()),
-            "prediction_error": error if scored else None,
-            "predictions_scored": scored,
             "programs": self.programs.status(),
             "task_types": self.task_types.status(),
             "offset": offset,
@@ -298,8 +295,6 @@ class Advisor:
     # -- networks, whole programs (paper 3), instances of task types (paper 2) ----------------------------------------------
 
     network = alone(Networks.network, "networks")
-    tables_of = alone(Networks.tables_of, "networks")
-    tables_missing = alone(Networks.tables_missing, "networks")
     allocate = alone(Networks.allocate, "networks", answer_with_evidence)
     allocate_together = alone(Networks.allocate_together, "networks")
     define_network = alone(Networks.define_network, "networks")

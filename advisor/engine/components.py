@@ -183,12 +183,6 @@ class Components:
         dimensions = self.table.int_field("dimensions")
         self.vectors = bool((dimensions[: len(self)] > 1).any())
 
-    def error(self) -> tuple[float, int]:
-        """Return the mean of |t - m| / max(t, m) over all scored rows, m being what weighs them, and their number."""
-        timed = [*self.slots.components.values()] if self.slots.hidden else slice(len(self))
-        rows = int(self.table.scored(timed).sum())
-        return (float(self.table["error"][timed].sum()) / rows if rows else float("nan"), rows)
-
     def worst(self, k: int) -> list[tuple[str, float, int]]:
         """Return the k components with the largest mean error among the scored: (name, error, rows). Cost O(components)."""
         timed = np.fromiter(self.slots.components.values(), np.int64)

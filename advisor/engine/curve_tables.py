@@ -24,7 +24,7 @@ from advisor.errors import InvalidValue
 from advisor.models import prediction
 from advisor.models.layout import AT
 from advisor.models.load_table import KERNELS, POINTS_MAX, scratch_of
-from advisor.models.prediction import SD_MAX, Model
+from advisor.models.prediction import LEVEL, SD_MAX, Model
 from advisor.models.student import quantile
 
 # every count so far, then counts 2**(1/4) apart: Amdahl's curve is met to 0.1 % between
@@ -34,6 +34,7 @@ TABLES_KEPT = 16_384  # components' tables kept for reuse, about 1.5 KB each
 NETWORKS_KEPT = 16  # networks whose tables are kept together
 ROWS_OF_TABLE = 16  # interpreted, a table takes as long as so many rows
 PEAK = "peak_bytes"
+NONE_GIVEN: Mapping[str, Any] = {}
 ROWS, DIMENSIONS, LEAST, MOST = (AT[name].start for name in ("rows", "dimensions", "p_low", "p_high"))
 
 
@@ -87,10 +88,11 @@ class CurveTables:
     def curves(
         self,
         boxes: Sequence[str],
-        components: Mapping[str, str],
-        load: Mapping[str, float],
+        components: Mapping[str, str] = NONE_GIVEN,
+        load: Mapping[str, float] = NONE_GIVEN,
+        *,
         cores_max: int,
-        level: float,
+        level: float = LEVEL,
     ) -> TabulatedCurves:
         """Return the table of each box up to `cores_max` cores, at the observed load or at the predictor that `load` gives.
 

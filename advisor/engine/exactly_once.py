@@ -28,8 +28,6 @@ class ProducerLedger(RecordKind[Producer, int]):
         self.producers_max = producers_max
         self._count = count
         self.applied = self.known
-        # whose number the log does not have yet, and those forgotten; None while nobody keeps a log
-        self.unlogged: dict[Producer, None] | None = None
 
     def replays(self, key: Producer, sequence: int) -> bool:
         """Return whether a number was applied before; False: it is the next.
@@ -60,17 +58,6 @@ class ProducerLedger(RecordKind[Producer, int]):
         """Return the greater number."""
         del key
         return max(mine, theirs)
-
-    def set_record(self, key: Producer, record: int) -> None:
-        """Take a number as applied."""
-        self.applied[key] = record
-        if self.unlogged is not None:
-            self.unlogged[key] = None
-
-    def remove_record(self, key: Producer) -> None:
-        """Forget a producer."""
-        if self.applied.pop(key, None) is not None and self.unlogged is not None:
-            self.unlogged[key] = None
 
     def accept_number(self, key: Producer, applied: int) -> None:
         """Take `applied` as the last number: the producer says so, and our state of it is older or lost.

@@ -160,6 +160,7 @@ class Journal:
     def keep(self) -> None:
         """From now on note what is applied: somebody keeps it. What was before needs an image."""
         self.kept = True
+        self._state.profiles.unlogged = {}
         self._empty()
 
     def _empty(self) -> None:

@@ -26,6 +26,8 @@ class RecordKind(ABC, Generic[K, V]):
 
     def __init__(self) -> None:
         self.known: dict[K, V] = {}
+        # keys whose records changed, or went, since the log had them; None where no log asks for them
+        self.unlogged: dict[K, None] | None = None
 
     @abstractmethod
     def encode_record(self, record: V) -> bytes:
@@ -63,11 +65,14 @@ class RecordKind(ABC, Generic[K, V]):
     def set_record(self, key: K, record: V) -> None:
         """Let a record stand in the place of what its key had."""
         self.known[key] = record
+        if self.unlogged is not None:
+            self.unlogged[key] = None
 
     def remove_record(self, key: K) -> None:
         """Take a record away, where there is one."""
         self.settle()
-        self.known.pop(key, None)
+        if self.known.pop(key, None) is not None and self.unlogged is not None:
+            self.unlogged[key] = None
 
     def merged_records(self, other: Self) -> dict[K, V]:
         """Return the records that change when another's are added, new ones as far as there is room; changes none.

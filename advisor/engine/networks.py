@@ -11,7 +11,6 @@ import numpy as np
 from advisor.domain import limits
 from advisor.domain.allocations import Allocation
 from advisor.domain.bundle import pack
-from advisor.domain.curves import TabulatedCurves
 from advisor.domain.flows import Flow
 from advisor.domain.networks import Network, network_from_nodes
 from advisor.domain.plan_options import NetworkQuestion, ObjectiveWord
@@ -104,7 +103,8 @@ class Networks:
         reach = limits.ALLOCATE_CORES_MAX if request.cores is None else request.cores
         level = LEVEL if request.level is None else request.level
         return plan_request(
-            request, self._tables.curves(structure.components, components or {}, load or {}, reach, level)
+            request,
+            self._tables.curves(structure.components, components or {}, load or {}, cores_max=reach, level=level),
         )
 
     def _request(self, network: Network, options: Mapping[str, Any]) -> Request:
@@ -213,43 +213,6 @@ class Networks:
         if isinstance(text, Network):
             return text
         return parsed(text) if isinstance(text, str) else network_from_nodes(text)
-
-    def tables_of(
-        self,
-        boxes: Sequence[str],
-        components: Mapping[str, str] | None = None,
-        load: Mapping[str, float] | None = None,
-        *,
-        cores_max: int,
-        level: float = LEVEL,
-    ) -> TabulatedCurves:
-        """Return the curve of each box name by whatever answers for its component, as a table of core counts.
-
-        Parameters
-        ----------
-        cores_max : int
-            The tables reach at least so far.
-        level : float
-            Probability with which the expected time lies below `upper_s`.
-
-        Raises
-        ------
-        UnknownComponent, NotEnoughData, InvalidValue
-        """
-        cores = checked_cores("cores_max", cores_max)
-        return self._tables.curves(boxes, components or {}, load or {}, cores, checked_level(level))
-
-    def tables_missing(
-        self,
-        boxes: Sequence[str],
-        components: Mapping[str, str] | None = None,
-        load: Mapping[str, float] | None = None,
-        *,
-        cores_max: int,
-        level: float = LEVEL,
-    ) -> int:
-        """Return how many tables `tables_of` would have to make: about 2 ms each."""
-        return self._tables.missing(boxes, components or {}, load or {}, cores_max, level)
 
     def bundle(
         self, components: Sequence[str] | None = None, *, level: float = LEVEL, cores_max: int = CORES_DEFAULT

@@ -39,7 +39,6 @@ class Profiles(RecordKind[Key, Profiler]):
         self.runs = self.known
         self.gave_way = 0
         self._logged: dict[Key, bytes] = {}  # the record of each run as the log and the image before it have it
-        self.unlogged: dict[Key, None] = {}  # keys of runs that changed, or went, since then
 
     def fold_events(self, key: Key, events: TaskEvents) -> Folded:
         """Fold a batch of a producer; raises as `Profiler.fold_batch`."""
@@ -47,10 +46,8 @@ class Profiles(RecordKind[Key, Profiler]):
         if profiler is None:
             profiler = Profiler()
         folded = profiler.fold_batch(events)  # before anything is kept: a refused batch leaves no trace
-        self._make_room(key)
-        self.runs[key] = profiler
+        self.set_record(key, profiler)
         profiler.spoken = 1 + max(each.spoken for each in self.runs.values())
-        self._touch(key)
         return folded
 
     def answer(
@@ -128,15 +125,7 @@ class Profiles(RecordKind[Key, Profiler]):
             self.remove_record(self._keys()[0])
             self.gave_way += 1
 
-    def remove_record(self, key: Key) -> None:
-        """Take a run away, where it is known."""
-        if self.runs.pop(key, None) is not None:
-            self._touch(key)
-
     # -- as bytes ---------------------------------------------------------------------------------------------------------
-
-    def _touch(self, key: Key) -> None:
-        self.unlogged[key] = None
 
     def encode_record(self, record: Profiler) -> bytes:
         """Return a run's bytes, without what is open in it."""
@@ -153,10 +142,8 @@ class Profiles(RecordKind[Key, Profiler]):
 
     def set_record(self, key: Key, record: Profiler) -> None:
         """Let a run stand in the place of what its key had."""
-        if self.runs.get(key) is not record:
-            self._make_room(key)
-            self.runs[key] = record
-            self._touch(key)
+        self._make_room(key)
+        super().set_record(key, record)
 
     def take_patches(self) -> list[Patch]:
         """Return what changed in the records of runs since they were taken last, for the log.
@@ -164,12 +151,12 @@ class Profiles(RecordKind[Key, Profiler]):
         What is open in a run is in no record, and closes as lost at a restart; so a log of its events would not do.
         """
         found: list[Patch] = []
-        for key in self.unlogged:
+        changed, self.unlogged = self.unlogged or {}, None if self.unlogged is None else {}
+        for key in changed:
             before = self._logged.pop(key, b"")
             if key in self.runs:
                 self._logged[key] = self.encode_record(self.runs[key])
             found.append(Patch.between(key, before, self._logged.get(key)))
-        self.unlogged.clear()
         return found
 
     def stored(self, records: Mapping[Key, bytes]) -> None:
@@ -177,7 +164,6 @@ class Profiles(RecordKind[Key, Profiler]):
         for key, data in records.items():
             self.restore_record(key, data)
         self._logged = dict(records)
-        self.unlogged.clear()
 
 
 def refusals(folded: Folded | None) -> Mapping[str, Any]:

@@ -115,6 +115,6 @@ def allocate_together(
     for place, asked in enumerate(asked_of(flows, networks)):
         with about(place, asked.name):
             network = read(asked.network)
-            curves = tables.curves(network.components, asked.components, asked.load, cores, level)
+            curves = tables.curves(network.components, asked.components, asked.load, cores_max=cores, level=level)
             shares.append(asked.share(network, curves, of_all))
     return plan_together(shares, cores, objective)

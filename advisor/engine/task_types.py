@@ -253,7 +253,7 @@ class TaskTypeModels(RecordKind[str, SizeTime]):
 
     def set_record(self, key: str, record: SizeTime) -> None:
         """Let a record stand in the place of what its type had."""
-        self.known[key] = record
+        super().set_record(key, record)
         self._reports.pop(key, None)
 
     def remove_record(self, key: str) -> None:

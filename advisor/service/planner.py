@@ -68,9 +68,9 @@ class Planner:
         if not _takes_few_steps(shape, rest):
             return None
         asked: dict[str, Any] = {"cores_max": rest["cores"], "level": rest.get("level") or LEVEL}
-        if self.advisor.tables_missing(shape.components, names, load, **asked) > AT_ONCE_MAX:
+        if self.advisor.curve_tables.missing(shape.components, names, load, **asked) > AT_ONCE_MAX:
             return None
-        curves = self.advisor.tables_of(shape.components, names, load, **asked)
+        curves = self.advisor.curve_tables.curves(shape.components, names, load, **asked)
         return self._planned_here(network, curves, rest)
 
     def _planned_here(self, network: Spec, curves: TabulatedCurves, request: dict[str, Any]) -> dict[str, Any]:
@@ -126,12 +126,12 @@ class Planner:
         cores_max = request.get("cores") or limits.ALLOCATE_CORES_MAX
         level = request.get("level") or LEVEL
         asked: dict[str, Any] = {"cores_max": cores_max, "level": level}
-        if self.advisor.tables_missing(shape.components, names, load, **asked) > AT_ONCE_MAX:
+        if self.advisor.curve_tables.missing(shape.components, names, load, **asked) > AT_ONCE_MAX:
             for box in shape.components:  # rows that come meanwhile are in the later ones
                 called, loaded = ({box: of[box]} if box in of else {} for of in cast("Any", (names, load)))
-                self.advisor.tables_of([box], called, loaded, **asked)
+                self.advisor.curve_tables.curves([box], called, loaded, **asked)
                 await others_first()
-        return self.advisor.tables_of(shape.components, names, load, **asked), rest
+        return self.advisor.curve_tables.curves(shape.components, names, load, **asked), rest
 
 
 def _takes_few_steps(shape: NetworkKeys, request: Mapping[str, Any]) -> bool:

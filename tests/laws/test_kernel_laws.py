@@ -130,7 +130,7 @@ def tabled() -> list[Any]:
         names = sorted(one.components.slots.components)
         loads: list[dict[str, float]] = [{}, {names[0]: 3.0}] if predictors == 1 else [{}]
         for load in loads:
-            curves = one.tables_of(names, load=load, cores_max=40)
+            curves = one.curve_tables.curves(names, load=load, cores_max=40)
             found += [curves.elapsed_s, curves.upper_s, curves.variation]
     return found
 

@@ -50,7 +50,7 @@ class Stream:
         return int(self.advisor.components.table.int_field("changes")[: len(self.names)].sum())
 
     def look(self, has: Allocation | None, *question: Any) -> Look:
-        curves = self.advisor.tables_of(self.network.components, cores_max=CORES)
+        curves = self.advisor.curve_tables.curves(self.network.components, cores_max=CORES)
         return reconsider(Request(cores=CORES, network=self.network, current=has), curves, *question)
 
     def until(self, reported: Callable[[Look], bool], rows: int) -> Look | None:

@@ -24,7 +24,7 @@ def expected(advisor: Advisor, name: str, counts: np.ndarray) -> np.ndarray:
 @pytest.mark.parametrize("tier", ["base", "rich"])
 def test_a_table_is_the_expectation_over_the_load(tier: str, name: str) -> None:
     advisor = ADVISORS[tier]
-    table = advisor.tables_of([name], cores_max=64)
+    table = advisor.curve_tables.curves([name], cores_max=64)
     truth = expected(advisor, name, table.cores)
     # Exact for a form. Speedups of a mixture are taken at six predictors: they depend on x where work starts from a constant.
     assert table.elapsed_s[0] == pytest.approx(
@@ -47,7 +47,7 @@ def test_the_bound_narrows_with_evidence_and_widens_with_the_level() -> None:
         (name, level): (table.upper_s / table.elapsed_s)[0, 3]
         for name, advisor in (("few", few), ("many", many))
         for level in (0.5, 0.9, 0.99)
-        for table in [advisor.tables_of(["c"], cores_max=8, level=level)]
+        for table in [advisor.curve_tables.curves(["c"], cores_max=8, level=level)]
     }
     assert ratio["few", 0.9] - 1 > 2 * (ratio["many", 0.9] - 1)
     assert ratio["many", 0.5] == 1.0 < ratio["many", 0.9] < ratio["many", 0.99]
@@ -63,22 +63,24 @@ def test_variation_is_that_of_inputs_and_noise() -> None:
         advisor = Advisor(model_memory_bytes=memory)
         t = 1e-3 * x * np.exp(rng.normal(-0.02, 0.2, n))
         advisor.observe_columns(components=["c"], index=np.zeros(n, int), predictor=x, cores=np.ones(n), elapsed_s=t)
-        assert advisor.tables_of(["c"], cores_max=4).variation[0] == pytest.approx(t.var() / t.mean() ** 2, rel=0.1)
+        assert advisor.curve_tables.curves(["c"], cores_max=4).variation[0] == pytest.approx(
+            t.var() / t.mean() ** 2, rel=0.1
+        )
 
 
 def test_a_load_that_is_given_is_the_prediction_there() -> None:
     for advisor in ADVISORS.values():
-        table = advisor.tables_of(["box", "amdahl"], {"box": "amdahl"}, {"box": 700.0}, cores_max=16)
+        table = advisor.curve_tables.curves(["box", "amdahl"], {"box": "amdahl"}, {"box": 700.0}, cores_max=16)
         truth = [advisor.predict("amdahl", predictor=700.0, cores=float(p)).elapsed_s for p in table.cores]
         assert table.elapsed_s[0] == pytest.approx(truth, rel=1e-9)
         assert table.elapsed_s[1] != pytest.approx(truth, rel=0.01)
         with pytest.raises(InvalidValue):
-            advisor.tables_of(["amdahl"], {}, {"amdahl": [1.0]}, cores_max=16)  # type: ignore[dict-item]
+            advisor.curve_tables.curves(["amdahl"], {}, {"amdahl": [1.0]}, cores_max=16)  # type: ignore[dict-item]
 
 
 def test_predictors_of_several_values_are_weighed_as_they_came() -> None:
     advisor = ADVISORS["rich"]
-    table = advisor.tables_of(["pairs"], cores_max=16)
+    table = advisor.curve_tables.curves(["pairs"], cores_max=16)
     rng = np.random.default_rng(22)
     x = 2.0 ** rng.uniform(3, 12, 240)
     mean = float((1e-6 * x * x[::-1]).mean())
@@ -92,7 +94,7 @@ def test_memory_is_an_upper_bound_where_it_was_measured() -> None:
         x = float(10 + k)
         advisor.observe("c", predictor=x, cores=1 << k % 3, elapsed_s=x / 100, measures={"peak_bytes": 1e6 * x})
         advisor.observe("d", predictor=x, cores=1, elapsed_s=x / 100)
-    table = advisor.tables_of(["c", "d"], cores_max=8)
+    table = advisor.curve_tables.curves(["c", "d"], cores_max=8)
     assert 6.5e7 < table.peak_bytes[0] < 1.4e8
     assert table.peak_bytes[1] == 0.0
 
@@ -119,7 +121,10 @@ def test_a_plan_by_tables_is_worth_more_than_one_by_amdahl_where_curves_rise() -
             each.observe_columns(components=names, index=index, predictor=x, cores=p, elapsed_s=times)
         network, request = parse("a .. b .. c"), Request(cores=60, objective="latency", turns="never")
         latency = []
-        for curves in (advisor.tables_of(names, cores_max=60), plain.tables_of(names, cores_max=60)):
+        for curves in (
+            advisor.curve_tables.curves(names, cores_max=60),
+            plain.curve_tables.curves(names, cores_max=60),
+        ):
             given = plan(network, curves, request).cores
             cores = np.array([given[name] for name in names], np.float64)
             latency.append(truth(np.arange(3), np.full(3, 275.0), cores).sum())

@@ -20,7 +20,7 @@ LOADS = {
 
 def expected_time(advisor: Advisor, cores: int) -> float:
     """Return E[T] over the observed load on so many cores, up to 16: what plans take."""
-    return float(advisor.tables_of(["c"], cores_max=16).elapsed_s[0, cores - 1])
+    return float(advisor.curve_tables.curves(["c"], cores_max=16).elapsed_s[0, cores - 1])
 
 
 def learn(x: np.ndarray, t: np.ndarray, p: np.ndarray, **extra: np.ndarray) -> Advisor:

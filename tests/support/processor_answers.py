@@ -142,7 +142,7 @@ def questions(advisor: Advisor) -> Iterator[tuple[str, Callable[[], Any]]]:
     flow = {name: names[k % COMPONENTS] for k, name in enumerate(NAMES)}
     yield "flow", lambda: advisor.flow("net")
     yield "allocate, learned flow", lambda: advisor.allocate("net", cores=9, components=flow)
-    yield "curves", lambda: advisor.tables_of(names, cores_max=64)
+    yield "curves", lambda: advisor.curve_tables.curves(names, cores_max=64)
     yield "bundle", lambda: advisor.bundle(cores_max=64)
     for policies in (["fifo", "lpt"], ["work_stealing"]):
         for predict_times in (False, True):

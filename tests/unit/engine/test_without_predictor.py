@@ -70,7 +70,7 @@ def test_a_plan_is_made_for_the_load_of_both_kinds() -> None:
     rows = mixed(np.random.default_rng(4), 400, 0.5)
     both, sizes, none = learned(rows), learned(only(rows, without=False)), learned(only(rows, without=True))
     share = len(only(rows, without=True)) / 400
-    tables = [each.tables_of(["c"], cores_max=4) for each in (both, sizes, none)]
+    tables = [each.curve_tables.curves(["c"], cores_max=4) for each in (both, sizes, none)]
     expected = (1.0 - share) * tables[1].elapsed_s + share * tables[2].elapsed_s
     assert tables[0].elapsed_s == pytest.approx(expected, rel=1e-12)
     squares = [float(table.elapsed_s[0, 0] ** 2 * (1.0 + table.variation[0])) for table in tables]

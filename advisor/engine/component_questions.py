@@ -21,10 +21,11 @@ from advisor.engine.components import Components
 from advisor.engine.guards import checked_level
 from advisor.engine.slots import TIME
 from advisor.engine.suggestion import suggest
-from advisor.engine.task_types import TaskTypeModels, is_model
+from advisor.engine.task_types import TaskTypeModels
 from advisor.errors import InvalidValue
 from advisor.models.contention import Contention
 from advisor.models.prediction import LEVEL, Model
+from advisor.models.type_verdict import MODELS
 
 
 class ComponentQuestions:
@@ -84,7 +85,7 @@ class ComponentQuestions:
         level = checked_level(level)
         if model is not None and not isinstance(model, str):
             raise InvalidValue("model", model, "the name of a model")
-        if active_cores is not None or (model is not None and is_model(model)):
+        if active_cores is not None or model in MODELS:
             if not isinstance(component, str):
                 raise InvalidValue("component", component, "one task type", "ask for each")
             x = 1.0 if predictor is None else predictor

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import asdict
+from dataclasses import asdict as as_fields
 from typing import Any, NamedTuple
+
+from msgspec.structs import asdict
 
 from advisor.domain.observations import Columns, bad_rows
 from advisor.domain.runs import checked_run
 from advisor.domain.task_events import TaskEvents
 from advisor.engine import events as e
+from advisor.engine.advisor import Advisor
 from advisor.engine.exactly_once import Producer
 from advisor.engine.profiles import ANONYMOUS, refusals
 from advisor.engine.state import State
@@ -88,7 +91,7 @@ def _observe_run(state: State, _: Producer | None, event: e.RunObserved) -> tupl
         raise InvalidValue(missing[0], None, "given, or measured by a profile", "name the producer of its task events")
     run = checked_run(**(measured | given))
     state.count_total("runs_observed")
-    return state.advisor.programs.learn_run(run), e.RunObserved(asdict(run))
+    return state.advisor.programs.learn_run(run), e.RunObserved(as_fields(run))
 
 
 def _define_network(state: State, _: Producer | None, event: e.NetworkDefined) -> tuple[Answer, e.Event]:
@@ -97,17 +100,9 @@ def _define_network(state: State, _: Producer | None, event: e.NetworkDefined) -
     return answer, e.NetworkDefined(definition, answer["id"])
 
 
-def _forget(state: State, _: Producer | None, event: e.ComponentForgotten) -> tuple[Answer, e.Event]:
-    return state.advisor.forget(event.component, event.keep), event
-
-
-def _pin(state: State, _: Producer | None, event: e.ComponentPinned) -> tuple[Answer, e.Event]:
-    return state.advisor.pin(event.component, event.model), event
-
-
-def _set_allowed(state: State, _: Producer | None, event: e.AllowedSet) -> tuple[Answer, e.Event]:
-    answer = state.advisor.set_allowed(event.component, event.allowed)
-    return answer, e.AllowedSet(event.component, answer["allowed"])
+def _by_method(method: Callable[..., Answer]) -> Callable[[State, Producer | None, Any], tuple[Answer, e.Event]]:
+    """Return what folds an event by the method of an `Advisor` that has its fields as arguments."""
+    return lambda state, _, event: (method(state.advisor, **asdict(event)), event)
 
 
 def _forget_program(state: State, _: Producer | None, event: e.ProgramForgotten) -> tuple[Answer, e.Event]:
@@ -123,9 +118,9 @@ KINDS: Mapping[type, EventType] = {
     e.Ended: EventType(_fold_ended),
     e.RunObserved: EventType(_observe_run, {}, ("program",)),
     e.NetworkDefined: EventType(_define_network, {}, ("id",)),
-    e.ComponentForgotten: EventType(_forget, {}, ("component", "keep")),
-    e.ComponentPinned: EventType(_pin, {}, ("component", "model")),
-    e.AllowedSet: EventType(_set_allowed, {}, ("component", "allowed")),
+    e.ComponentForgotten: EventType(_by_method(Advisor.forget), {}, ("component", "keep")),
+    e.ComponentPinned: EventType(_by_method(Advisor.pin), {}, ("component", "model")),
+    e.AllowedSet: EventType(_by_method(Advisor.set_allowed), {}, ("component", "allowed")),
     e.ProgramForgotten: EventType(_forget_program, {}, ("program",)),
     e.Counted: EventType(_counted, {}, ("counts",)),
 }

@@ -23,9 +23,9 @@ class Kept(OrderedDict[Hashable, V], Generic[V]):
         self.trim()
         return value
 
-    def trim(self, room: int = 0) -> None:
-        """Forget the values kept longest, down to the bound, or with `room` for so many more."""
-        while len(self) > self._most - room:
+    def trim(self) -> None:
+        """Forget the values kept longest, down to the bound."""
+        while len(self) > self._most:
             self.popitem(last=False)
 
     def discard_where(self, where: Callable[[Any], bool] | None = None) -> None:

@@ -27,7 +27,6 @@ from advisor.errors import InvalidValue, NotEnoughData
 from advisor.models.size_time import GATHERED_MAX, WORDS, Gathered, SizeTime
 from advisor.models.type_verdict import MODELS, SIZED_MODELS, TypeReport, predicted, report_of, spread
 
-RECORD_BYTES: Final = 8 * WORDS
 STATUS: Final = {"instances": "count", "sized": "sized"}
 SIZE_LEAST: Final = 2.0**-60  # stands for a size of 0 where a distance is reported
 BEYOND: Final = "instances_beyond"  # of the totals: instances of more task types than are learned
@@ -138,11 +137,6 @@ class TaskTypeModels(RecordKind[str, SizeTime]):
 
     # -- questions --------------------------------------------------------------------------------------------------------
 
-    @property
-    def bytes(self) -> int:
-        """Bytes of the records."""
-        return RECORD_BYTES * len(self.known)
-
     def task_type(self, name: str) -> TypeReport:
         """Return what is known of a task type over all runs: its verdict, which model `predict` is to be asked for, and why.
 
@@ -187,7 +181,7 @@ class TaskTypeModels(RecordKind[str, SizeTime]):
         Size 0 is of an instance without one, and the interval predicted times exp(m ± z s), m and s of `spread`. Raises
         UnknownComponent, NotEnoughData, InvalidValue.
         """
-        if model is None or not is_model(model):
+        if model is None or model not in MODELS:
             raise InvalidValue(
                 "active_cores", workers, f"absent, or with model one of {', '.join(MODELS)}",
                 "contention(component) tells how a component slows down",
@@ -260,11 +254,6 @@ class TaskTypeModels(RecordKind[str, SizeTime]):
         """Take a type away, where it is known."""
         super().remove_record(key)
         self._reports.pop(key, None)
-
-
-def is_model(name: object) -> bool:
-    """Return whether a name is that of a model of task types."""
-    return name in MODELS
 
 
 def _checked_workers(value: Any) -> float:

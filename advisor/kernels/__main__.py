@@ -44,22 +44,6 @@ def fill_beside(modules: list[str]) -> int:
     return subprocess.run(command, check=False, env=environment, stdout=subprocess.DEVNULL).returncode  # noqa: S603
 
 
-def functions_in(chosen: list[Source]) -> int:
-    """Return how many functions are compiled for some sources, each once: what the time depends on."""
-    return len({function for source in chosen for function in source.functions})
-
-
-def divided(missing: list[Source], processes: int) -> list[list[str]]:
-    """Return the modules of each of some processes: those of a package share functions, so one process has them all."""
-    packages: dict[str, list[Source]] = {}
-    for source in missing:
-        packages.setdefault(source.module.split(".")[1], []).append(source)
-    shares: list[list[Source]] = [[] for _ in range(processes)]
-    for package in sorted(packages.values(), key=functions_in, reverse=True):
-        min(shares, key=functions_in).extend(package)
-    return [[source.module for source in share] for share in shares if share]
-
-
 def main(arguments: list[str]) -> int:
     """Compile the given modules here, or all by a process for each core; return 1 where something could not be compiled."""
     names = arguments or modules()
@@ -71,12 +55,14 @@ def main(arguments: list[str]) -> int:
     if missing and not can_compile():
         print("numba or a C compiler is not installed: kernels stay interpreted", file=sys.stderr)
         return 1
-    processes = min(os.cpu_count() or 1, len(missing))
-    if arguments or processes < 2:
+    packages: dict[str, list[str]] = {}  # whose modules share functions, so that one process compiles them all
+    for source in missing:
+        packages.setdefault(source.module.split(".")[1], []).append(source.module)
+    if arguments or len(packages) < 2:
         fill_here(missing)
     else:
-        with ThreadPoolExecutor(processes) as pool:
-            if any(pool.map(fill_beside, divided(missing, processes))):
+        with ThreadPoolExecutor(os.cpu_count()) as pool:
+            if any(pool.map(fill_beside, sorted(packages.values(), key=len, reverse=True))):
                 return 1
     for source in chosen:
         print(source.module, source.library(), sep="\t")

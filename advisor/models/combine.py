@@ -36,7 +36,7 @@ from advisor.models.cells import (
     rebuild_cells,
 )  # fmt: skip
 from advisor.models.cores_seen import fade_seen, merge_seen
-from advisor.models.drift import DRIFTED, DRIFTED_AT, forget_slow, restart
+from advisor.models.drift import DRIFTED, DRIFTED_AT, FADED, forget_slow, restart
 from advisor.models.layout import AT, FIRST_SOLVE, WORDS, empty_record
 from advisor.models.learner import BIAS, COVERED, ERROR, SCORES, SKEW, WIDTH
 from advisor.models.learner_layout import CELLS, LANES, MACHINES_MAX, RUNS_LEAST, key_bits
@@ -60,23 +60,9 @@ HIGHEST = _words("x_high", "t_high", "running_high")
 TESTED = _words(
     "drift_centre", "drift_rate", "drift_levels", "drift_rise", "drift_fall", "drift_sum", "drift_square", "w_cores"
 )
-FADED = _words(
-    "gram", "right", "square", "least_gram", "least_right", "least_square", "top_runs",
-    "top_sum", "cell_runs", "cell_sum", "cell_square",
-)  # fmt: skip
-KEPT = _words(
-    "rows",
-    "extra_runs",
-    "failed",
-    "unfinished",
-    "changes",
-    "outliers",
-    "changed_at",
-    "changed_by",
-    "dimensions",
-    "forgotten",
-)
-KEPT_IN_ORDER = np.sort(KEPT)
+# What is forgotten of a component: all but counts.
+COUNTS = "rows", "extra_runs", "failed", "unfinished", "changes", "outliers", "changed_at", "changed_by", "dimensions"
+DROPPED = np.setdiff1d(np.arange(WORDS), _words(*COUNTS, "forgotten"))
 ROWS, START, SOLVE_AT, UNSCORED, FORGOTTEN, DIMENSIONS, CHANGED_AT, CHANGED_BY = (
     AT[name].start
     for name in ("rows", "start", "solve_at", "unscored", "forgotten", "dimensions", "changed_at", "changed_by")
@@ -139,19 +125,12 @@ def share_basis(w, v):
 
 def merge_two_step(w, v):
     """Merge the sums at the fewest cores, and the mean at the most (cores, predictor)."""
-    if v[P_LOW] < w[P_LOW]:
-        for word in LEAST_SUMS:
-            w[word] = v[word]
-    elif v[P_LOW] == w[P_LOW]:
-        for word in LEAST_SUMS:
-            w[word] += v[word]
-    if v[P_HIGH] > w[P_HIGH] or (v[P_HIGH] == w[P_HIGH] and v[TOP_PREDICTOR] > w[TOP_PREDICTOR]):
-        for word in TOP_SUMS:
-            w[word] = v[word]
-        w[TOP_PREDICTOR] = v[TOP_PREDICTOR]
-    elif v[P_HIGH] == w[P_HIGH] and v[TOP_PREDICTOR] == w[TOP_PREDICTOR]:
-        for word in TOP_SUMS:
-            w[word] += v[word]
+    for word in LEAST_SUMS:
+        w[word] = (w[word] if w[P_LOW] <= v[P_LOW] else 0.0) + (v[word] if v[P_LOW] <= w[P_LOW] else 0.0)
+    mine, theirs = (w[P_HIGH], w[TOP_PREDICTOR]), (v[P_HIGH], v[TOP_PREDICTOR])
+    for word in TOP_SUMS:
+        w[word] = (w[word] if mine >= theirs else 0.0) + (v[word] if theirs >= mine else 0.0)
+    w[TOP_PREDICTOR] = w[TOP_PREDICTOR] if mine >= theirs else v[TOP_PREDICTOR]
 
 
 def solve_soon(n):
@@ -172,12 +151,8 @@ def forget_sums(base, slot, keep):
         restart(w, n)
         solve_soon(n)
         return
-    kept = 0
-    for word in range(WORDS):
-        if kept < len(KEPT_IN_ORDER) and word == KEPT_IN_ORDER[kept]:
-            kept += 1
-        else:
-            w[word] = EMPTY[word]
+    for word in DROPPED:
+        w[word] = EMPTY[word]
     n[START] = n[UNSCORED] = n[ROWS]
     n[SOLVE_AT] = n[ROWS] + FIRST_SOLVE
 

@@ -23,7 +23,7 @@ from math import sqrt
 
 import numpy as np
 
-from advisor.models.layout import AT, CELLS, COEFFICIENTS, FIRST_SOLVE, MOMENTS
+from advisor.models.layout import AT, COEFFICIENTS, FIRST_SOLVE
 from advisor.models.learner_layout import AT as RECORD
 from advisor.models.learner_layout import (
     SLOW_ERRORS,
@@ -85,13 +85,12 @@ CENTRE, RATE, LEVELS, RISE, FALL, Z_SUM, Z_SQUARE, CHANGES, OUTLIERS, CHANGED_AT
         "outliers", "changed_at", "changed_by",
     )
 )  # fmt: skip
-GRAM, RIGHT, SQUARE, LEAST_GRAM, LEAST_RIGHT, LEAST_SQUARE, TOP_RUNS, TOP_SUM, CELL_RUNS, CELL_SUM, CELL_SQUARE = (
-    AT[name].start
-    for name in (
-        "gram", "right", "square", "least_gram", "least_right", "least_square", "top_runs", "top_sum", "cell_runs",
-        "cell_sum", "cell_square",
-    )
-)  # fmt: skip
+SUMS = {  # that fade, and the power of a time that each grows with: 1 / t**2 is the weight of the first three
+    "gram": -2, "right": -1, "square": 0, "least_gram": 0, "least_right": 1, "least_square": 2,
+    "top_runs": 0, "top_sum": 1, "cell_runs": 0, "cell_sum": 0, "cell_square": 0,
+}  # fmt: skip
+FADED = np.array([word for name in SUMS for word in range(AT[name].start, AT[name].stop)], np.int64)
+POWERS_OF_TIME = np.repeat([*SUMS.values()], [AT[name].stop - AT[name].start for name in SUMS])
 WITHIN, BEYOND, CHANGED = 0, 1, 2  # what a row is found to be
 
 
@@ -170,12 +169,6 @@ def settle(w, n, grown, averaged):
     n[FALL] = 0
 
 
-def scaled(w, first, count, factor):
-    """Multiply some words of a component."""
-    for word in range(first, first + count):
-        w[word] *= factor
-
-
 def change(w, n):
     """Carry a component, just found to have changed, to its new level; return the log2 ratio.
 
@@ -209,18 +202,12 @@ def carry(w, n, r, f, kept):
     """Carry a component's model by r and its sums by f; these then count `kept` rows at most."""
     evidence = max(n[ROWS] - w[FORGOTTEN], 1.0)
     keep = min(kept / evidence, 1.0)
-    scaled(w, GRAM, 3 * MOMENTS, keep / (f * f))
-    scaled(w, RIGHT, 2 * COEFFICIENTS, keep / f)
-    scaled(w, LEAST_GRAM, MOMENTS, keep)
-    scaled(w, LEAST_RIGHT, COEFFICIENTS, keep * f)
-    scaled(w, CELL_RUNS, 3 * CELLS, keep)  # and the sums and squares beside them
+    factors = (keep / (f * f), keep / f, keep, keep * f, keep * (f * f))
+    for i in range(len(FADED)):
+        w[FADED[i]] *= factors[2 + POWERS_OF_TIME[i]]
     for word in range(W_COEFFICIENTS, W_COEFFICIENTS + COEFFICIENTS):
         above, below = long_of(n[word] >> SHORT_ABOVE & SHORT_MASK), long_of(n[word] & SHORT_MASK)
         n[word] = short(above * r) << SHORT_ABOVE | short(below * r)
-    w[SQUARE] *= keep
-    w[TOP_RUNS] *= keep
-    w[TOP_SUM] *= keep * f
-    w[LEAST_SQUARE] *= keep * (f * f)
     w[W_FLOOR] *= r
     w[T_LOW] *= r
     w[FORGOTTEN] = n[ROWS] - keep * evidence

@@ -20,7 +20,7 @@ from advisor.models.covariance import AXES, HIGHS, LOWS, REPEATED
 from advisor.models.learner_layout import *
 from advisor.models.logarithm import LN2
 from advisor.models.posterior import predict
-from advisor.models.process import DOUBT, EXCESS, SHARE, refresh, settle
+from advisor.models.process import DOUBT, EXCESS, SHARE, settle
 from advisor.models.waiting import accepts_far_run
 
 SCORES, COVERED, ERROR, BIAS, WIDTH, SKEW = (
@@ -30,7 +30,6 @@ SCORES, COVERED, ERROR, BIAS, WIDTH, SKEW = (
 STEPS_LEAST = WIDTH_RATES * WIDTH_SHARE_LEAST
 WIDER = tuple(float(exp(step * level)) for step, level in zip(STEPS_LEAST, LEVELS, strict=True))
 NARROWER = tuple(float(exp(step * (0.0 - (1.0 - level)))) for step, level in zip(STEPS_LEAST, LEVELS, strict=True))
-SOLVED_SCORES = 8  # rows up to which each is scored by a solution of its own, dear; beyond by the nearest cell
 LEVEL_REPORTED = 2  # of LEVELS: the one whose coverage is counted
 
 
@@ -49,12 +48,7 @@ def learn(r, n, axes, z, t, count, machine, cell, outlier, model, solution, scra
     `cells.expected` has it, UNKNOWN where it has not.
     """
     row = n[SEEN] + 1
-    if FIRST_SCORED <= row <= SOLVED_SCORES:
-        refresh(r, n, axes, solution, scratch)
-        frame, points, root, alpha = solution
-        predict(frame, points, root, alpha, r[SHARE : SHARE + LANES], scratch, z, machine, True, out)
-        score(r, n, out[0], out[1] * r[DOUBT], t, outlier)
-    elif model == model and row > SOLVED_SCORES:
+    if model == model and row >= FIRST_SCORED:
         # The mean of the cell is known as well as its own runs tell it.
         variance = 0.0
         if cell != NOWHERE:
@@ -111,13 +105,16 @@ def score(r, n, mean, variance, t, outlier):
         for level in range(len(LEVELS)):
             r[WIDTH + level] = WIDTHS[level]
     mean = min(max(mean, LN_ELAPSED_MIN), LN_ELAPSED_MAX)
-    time, lean = exp(mean), 0.0
+    time, lean, within = exp(mean), 0.0, np.inf
     for level in range(len(LEVELS)):
         reach = r[WIDTH + level]
         step = WIDTH_RATES[level] * max(1.0 / (made + WIDTH_ROWS[level]), WIDTH_SHARE_LEAST)
-        spread = spread_of(r, variance, reach, WIDTHS[level])
-        above = t > time and t > up(time, spread, r[ABSOLUTE], reach / r[SKEW])
-        below = t < time and t < down(time, spread, r[ABSOLUTE], reach * r[SKEW])
+        above, below = False, False
+        if reach < within:  # what a narrower interval holds a wider one holds
+            spread = spread_of(r, variance, reach, WIDTHS[level])
+            above = t > time and t > up(time, spread, r[ABSOLUTE], reach / r[SKEW])
+            below = t < time and t < down(time, spread, r[ABSOLUTE], reach * r[SKEW])
+            within = within if above or below else reach
         beyond = above or below
         if level == LEVEL_REPORTED:
             n[COVERED] += 0 if beyond else 1

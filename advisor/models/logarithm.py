@@ -11,7 +11,7 @@ Both series stop where the next term is below 2**-55 of the sum; `rough_log2_of`
 
 from __future__ import annotations
 
-from math import factorial, frexp, ldexp
+from math import factorial, frexp
 
 import numpy as np
 
@@ -70,7 +70,7 @@ def exp2_of(value: float) -> float:
     for term in EXP_TERMS[1:]:
         total = total * f
         total = total + term
-    return ldexp(total, int(whole))
+    return float(total * POWERS[int(whole) + POWER_ZERO])
 
 
 def ln(value: float) -> float:

@@ -213,7 +213,7 @@ def test_a_block_that_is_deeper_than_anybody_reads_is_damage() -> None:
 
 
 @pytest.mark.parametrize("head", [
-    STATE | {"format": 2}, SLOTS | {"layout": "base-9"}, SLOTS | {"tables": [["learner-9", "learner-1-9", b"", b""]]},
+    STATE | {"format": 2}, SLOTS | {"layout": "base-0"}, SLOTS | {"tables": [["learner-9", "learner-1-9", b"", b""]]},
 ])  # fmt: skip
 def test_a_state_of_another_format_is_refused_with_words(head: dict[str, Any]) -> None:
     with pytest.raises(StateTooNew, match="this version reads"):

@@ -88,7 +88,7 @@ def _setting(
         return "it has several predictors"
     if "predictor_range" not in known:
         return "no run was learned"
-    x = known["predictor_range"][1]
+    least_x, x = known["predictor_range"]
     most = cores_max if cores_max or allowed is not None else max(1, int(known["cores_range"][1]))
     try:
         choice = advisor.choose_cores(
@@ -97,8 +97,9 @@ def _setting(
         limits = limits_of(advisor, known, x, choice.cores, level)
     except NotEnoughData:
         return "too few runs were learned"
+    largest = f" of the largest input ({x:g})" if x > least_x else ""
     why = (
-        f"{several(choice.cores, 'core')}, {seconds(choice.elapsed_s)} expected of the largest input ({x:g}),"
+        f"{several(choice.cores, 'core')}, {seconds(choice.elapsed_s)} expected{largest},"
         f" {choice.why.rpartition('; ')[2]}"
     )
     if choice.extrapolates > 0.0:

@@ -35,6 +35,7 @@ from advisor.errors import (
 )
 from advisor.files import slurm
 from advisor.files.run_files import RunFile, clock_of
+from advisor.files.settings import MEBIBYTE
 
 if TYPE_CHECKING:
     from advisor import Advisor, SyncClient
@@ -243,7 +244,8 @@ def _limits(
     except NotEnoughData:
         return {}
     found = {} if count < known["cores_range"][0] else {"minutes": int(min(limits.minutes, of.minutes))}
-    return found if limits.megabytes is None else found | {"megabytes": min(limits.megabytes, of.megabytes)}
+    memory = limits.memory_in(MEBIBYTE)
+    return found if memory is None else found | {"megabytes": min(memory, of.megabytes)}
 
 
 def lua_text(text: str) -> str:

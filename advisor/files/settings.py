@@ -9,7 +9,7 @@ import shlex
 from collections.abc import Callable, Mapping, Sequence
 from typing import Final, NamedTuple
 
-MEGABYTE: Final = 1e6
+MEGABYTE, MEBIBYTE = 1e6, 2.0**20  # Snakemake counts in the first, Slurm and Nextflow in the second
 MINUTE_S: Final = 60.0
 RULE = re.compile(r"[A-Za-z_]\w*")
 # WfFormat has dots and dashes in names. In a selector, an expression, a dot stands for any character: a colon, too.
@@ -26,10 +26,9 @@ class AdvisedSetting(NamedTuple):
     peak_bytes: float | None  # memory that it will hardly exceed; None where nothing was measured
     why: str  # one line
 
-    @property
-    def megabytes(self) -> int | None:
-        """The memory, rounded up."""
-        return None if self.peak_bytes is None else max(1, math.ceil(self.peak_bytes / MEGABYTE))
+    def memory_in(self, unit: float) -> int | None:
+        """Return the memory in units of so many bytes, rounded up; None where nothing was measured."""
+        return None if self.peak_bytes is None else max(1, math.ceil(self.peak_bytes / unit))
 
     @property
     def minutes(self) -> int:
@@ -45,7 +44,8 @@ def snakemake_profile(settings: Sequence[AdvisedSetting], left_out: Mapping[str,
     lines += ["set-resources:" if fit else "set-resources: {}"]
     for each in fit:
         lines.append(f"  {each.component}:")
-        lines += [] if each.megabytes is None else [f"    mem_mb: {each.megabytes}"]
+        memory = each.memory_in(MEGABYTE)
+        lines += [] if memory is None else [f"    mem_mb: {memory}"]
         lines.append(f"    runtime: {each.minutes}")
     return "\n".join(lines) + "\n"
 
@@ -56,7 +56,8 @@ def nextflow_config(settings: Sequence[AdvisedSetting], left_out: Mapping[str, s
     lines = [*_comments("//", fit, out), "process {"]
     for each in fit:
         lines += [f"    withName: '{each.component}' {{", f"        cpus = {each.cores}"]
-        lines += [] if each.megabytes is None else [f"        memory = {each.megabytes}.MB"]
+        memory = each.memory_in(MEBIBYTE)
+        lines += [] if memory is None else [f"        memory = {memory}.MB"]
         lines += [f"        time = {each.minutes}.m", "    }"]
     return "\n".join([*lines, "}"]) + "\n"
 
@@ -66,10 +67,11 @@ def sbatch(settings: Sequence[AdvisedSetting], left_out: Mapping[str, str]) -> s
     fit, out = _fitting(settings, left_out, JOB, "a step, or no name of a job")
     lines = _comments("#", fit, out)
     for each in fit:
-        memory = "" if each.megabytes is None else f" --mem={each.megabytes}M"
+        memory = each.memory_in(MEBIBYTE)
+        asked = "" if memory is None else f" --mem={memory}M"
         hours, minutes = divmod(each.minutes, 60)
         lines.append(
-            f"sbatch --job-name={shlex.quote(each.component)} --ntasks=1 --cpus-per-task={each.cores}{memory}"
+            f"sbatch --job-name={shlex.quote(each.component)} --ntasks=1 --cpus-per-task={each.cores}{asked}"
             f" --time={hours:02d}:{minutes:02d}:00 SCRIPT"
         )
     return "\n".join(lines) + "\n"

@@ -100,9 +100,29 @@ def test_memory_does_not_fall_with_cores_that_are_given(tmp_path: Path) -> None:
 
 
 def test_limits_are_rounded_up() -> None:
-    setting = AdvisedSetting("a", 2, 60.5, 1_000_001.0, "")
-    assert (setting.minutes, setting.megabytes) == (2, 2)
+    setting = AdvisedSetting("a", 2, 60.5, 2.0**20 + 1.0, "")
+    assert setting.minutes == 2
     assert "--mem=2M --time=00:02:00" in WRITERS["sbatch"]([setting], {})
+
+
+def test_memory_is_in_the_readers_unit() -> None:
+    """Slurm and Nextflow count 1024 x 1024 bytes as M and MB, Snakemake 10^6: twice what was seen must not be 2.1 times."""
+    setting = AdvisedSetting("a", 2, 60.0, 8e9, "")
+    written = {kind: write([setting], {}) for kind, write in WRITERS.items()}
+    assert "--mem=7630M" in written["sbatch"]
+    assert "memory = 7630.MB" in written["nextflow-config"]
+    assert "mem_mb: 8000\n" in written["snakemake-profile"]
+
+
+def test_no_size_is_named_where_one_was_seen() -> None:
+    advisor = Advisor()
+    for size in (None, 4.0):
+        for _ in range(5):
+            advisor.observe("sized" if size else "bare", predictor=size, cores=1, elapsed_s=60.0)
+    for known in advisor.status(components=True)["components"]:
+        setting = _setting(advisor, known, None, None, 0.05, 0.9)
+        assert isinstance(setting, AdvisedSetting)
+        assert setting.why.startswith("1 core, 60 s expected, seen on 1 core, 5 runs")
 
 
 def test_a_name_cannot_end_its_comment() -> None:

@@ -147,7 +147,11 @@ def taught() -> Advisor:
     adv = Advisor()
     for cores in (1, 2, 4, 8, 16) * 4:
         adv.observe(
-            "blur", predictor=1.0, cores=cores, elapsed_s=6000 * (0.05 + 0.95 / cores), measures={"peak_bytes": 5e7}
+            "blur",
+            predictor=1.0,
+            cores=cores,
+            elapsed_s=6000 * (0.05 + 0.95 / cores),
+            measures={"peak_bytes": 50 * 2.0**20},
         )
     return adv
 

@@ -33,7 +33,6 @@ from advisor.engine.prior import prior_of
 from advisor.engine.slots import MEASURE_SCALES, TIME
 from advisor.errors import InvalidValue, NotEnoughData, TooLarge, not_one_of
 from advisor.models import prediction
-from advisor.models.core_rule import KERNELS as CHOOSING
 from advisor.models.cores_seen import CoresSeen, seen_of
 from advisor.models.fold import KERNELS
 from advisor.models.forms import FORM_OF, NAMES, TWO_STEP, TWO_STEPS
@@ -342,7 +341,7 @@ class Asking:
         columns, of_cores = np.empty((3, len(counts))), request.objective == CORE_SECONDS
         excused = request.explore is not True  # trials find out what runs leave open
         room.point[: table.axes - 1] = x
-        place, fewest, best = CHOOSING.choose_at(
+        place, fewest, best = KERNELS.choose_at(
             self._components.table.records, slot, table.words, found.place, table.axes, counts, found.machine(machine),
             *found.reach_at(level), found.longest, request.tolerance, request.risk, of_cores, excused,
             found.solution, room.scratch, room.point, columns, room.out,

@@ -25,8 +25,9 @@ from advisor.domain.elementary import exp, log, log1p
 from advisor.domain.vectors import Floats, Ints
 from advisor.domain.wording import seconds
 from advisor.engine.learners import Solved
-from advisor.models.core_rule import EQUAL, HIGHS, KERNELS, SCORES, TIMES
+from advisor.models.core_rule import EQUAL, HIGHS, SCORES, TIMES
 from advisor.models.cores_seen import CoresSeen
+from advisor.models.fold import KERNELS
 from advisor.models.logarithm import exp2_of, log2_of
 from advisor.models.table import Table
 

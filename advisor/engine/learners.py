@@ -21,12 +21,10 @@ from advisor.domain.vectors import Bools, Floats, Ints
 from advisor.engine.records_by_slot import RecordsBySlot
 from advisor.models.asked_points import QuestionRoom, room_of, solution_of
 from advisor.models.cells import COUNT
-from advisor.models.core_rule import KERNELS as CHOOSING
 from advisor.models.fold import ABSENT, KERNELS
 from advisor.models.layout import AT
 from advisor.models.learner_layout import AT as PLACES
 from advisor.models.learner_layout import AXES_MAX, CELLS, LANES, LEVELS, WIDTHS, LearnerTable
-from advisor.models.siblings import KERNELS as LEANING
 from advisor.models.siblings import YIELDED, Leaning
 from advisor.models.table import Table
 
@@ -92,7 +90,7 @@ class Solved(NamedTuple):
     @property
     def noise(self) -> float:
         """Variance of ln t of a run."""
-        return CHOOSING.noise_of(self.table.words, self.place)
+        return KERNELS.noise_of(self.table.words, self.place)
 
     def reach_at(self, level: float) -> tuple[float, float]:
         """Return the half-width of an interval inside what was seen, and the least outside: that before any score."""
@@ -228,7 +226,7 @@ class Learners(RecordsBySlot[LearnerTable]):
             KERNELS.refresh_one(table.words, place, table.axes, arrays, room.scratch)
         else:
             slopes = np.array(leaning.slopes)
-            LEANING.refresh_leaning(table.words, place, table.axes, slopes, arrays, room.scratch)
+            KERNELS.refresh_leaning(table.words, place, table.axes, slopes, arrays, room.scratch)
         notes = ONE_CELL if cells == 1 else ()
         notes = notes if leaning is None else (leaning.note,)
         running = float(base.records[slot, RUNNING_HIGH])

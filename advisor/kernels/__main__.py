@@ -57,7 +57,7 @@ def main(arguments: list[str]) -> int:
         return 1
     packages: dict[str, list[str]] = {}  # whose modules share functions, so that one process compiles them all
     for source in missing:
-        packages.setdefault(source.module.split(".")[1], []).append(source.module)
+        packages.setdefault(source.module.rpartition(".")[0], []).append(source.module)
     if arguments or len(packages) < 2:
         fill_here(missing)
     else:

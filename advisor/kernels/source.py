@@ -95,15 +95,15 @@ class Source:
         if mode == "interpreted":
             self._bind(self.plain)
         elif not self.load():
-            bind = self._counted if mode == "auto" else self._made_first
-            self._bind({name: bind(name) for name in self.plain})
+            self._bind({name: self._counted(name) for name in self.plain})
 
     def count(self, calls: int = 1) -> None:
         """Count interpreted calls or rows, for a caller that uses the plain entries itself; `ready` may be True afterwards."""
         if self.ready or self._mode == "interpreted":
             return
         if self._mode == "compiled":
-            self._make_now()
+            if not self.make():
+                raise RuntimeError(f"ADVISOR_KERNELS is compiled, but {self.module} is not: {self.reason}")
             return
         self._left -= calls
         if self._left < 0:
@@ -179,10 +179,6 @@ class Source:
         if not (self.ready or self.reason):
             self._left = self._patience
 
-    def _make_now(self) -> None:
-        if not self.make():
-            raise RuntimeError(f"ADVISOR_KERNELS is compiled, but {self.module} is not: {self.reason}")
-
     def _bind(self, entries: Mapping[str, Callable[..., Any]]) -> None:
         self.entries = dict(entries)
         self.__dict__.update(entries)
@@ -197,19 +193,10 @@ class Source:
         function = self.plain[name]
 
         def counted(*given: Any) -> Any:
-            if self.ready:  # a reference from before
-                return self.entries[name](*given)
-            self.count()
-            return function(*given)
+            self.count()  # nothing where it is ready, and this a reference from before
+            return self.entries[name](*given) if self.ready else function(*given)
 
         return counted
-
-    def _made_first(self, name: str) -> Callable[..., Any]:
-        def made(*given: Any) -> Any:
-            self._make_now()
-            return self.entries[name](*given)
-
-        return made
 
     def _stranger(self, name: str) -> Callable[..., Any]:
         """Return what is called with types that have no example."""
@@ -358,7 +345,6 @@ def load_filled() -> bool:
     Where ``ADVISOR_KERNELS`` is ``compiled``, the others are compiled now as well.
     """
     mode = mode_reported()
-    for each in sources() if mode != "interpreted" else ():
-        if not each.ready:
-            _ = each.make() if mode == "compiled" else each.load()
-    return mode == "interpreted" or not can_compile() or all(each.ready for each in sources())
+    load = Source.make if mode == "compiled" else Source.load
+    missing = [source for source in sources() if not (mode == "interpreted" or source.ready or load(source))]
+    return not missing or not can_compile()

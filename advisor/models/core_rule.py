@@ -17,19 +17,15 @@ excused for ever by the few runs on the best. Where trials are asked for, they f
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from math import sqrt
-from typing import Any
 
 import numpy as np
 
-from advisor import kernels
 from advisor.domain.limits import ELAPSED_MAX_S, ELAPSED_MIN_S
-from advisor.models.asked_points import answer_one, place_logs, room_of
+from advisor.models.asked_points import answer_one, place_logs
 from advisor.models.cells import LN_ELAPSED_MAX, LN_ELAPSED_MIN
 from advisor.models.cores_seen import END, FIRST, LAST, RUNS_BITS, RUNS_MOST, UNIT
-from advisor.models.layout import WORDS
-from advisor.models.learner_layout import AXES_MAX, LANES, LearnerTable
+from advisor.models.learner_layout import AXES_MAX, LANES
 from advisor.models.logarithm import LN2, exp, ln, log2_of
 from advisor.models.noise_law import run_noise
 from advisor.models.posterior import predict
@@ -163,17 +159,3 @@ def choose_at(
     point[axes - 1] = counts[found[0]]
     answer_one(learners, place, axes, point, machine, reach, beyond, longest, solution, scratch, out)
     return found
-
-
-def _examples() -> Iterator[tuple[str, tuple[Any, ...]]]:
-    """Yield the types with which each kernel is called."""
-    base, records, some = np.zeros((1, WORDS)), LearnerTable(2, 1).words, np.zeros(1)
-    solution, scratch, point, out = room_of(2)
-    columns = np.zeros((3, 1))
-    yield "choose_among", (base, 0, some, 0.0, 0.05, 0.0, False, columns)
-    yield "noise_of", (records, 0)
-    asked = (base, 0, records, 0, 2, some, -1, 1.8, 1.8, 0.0, 0.05, 0.0, False, True)
-    yield "choose_at", (*asked, solution, scratch, point, columns, out)
-
-
-KERNELS = kernels.Source(__name__, (choose_among, choose_at, noise_of), _examples)

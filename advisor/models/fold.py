@@ -53,7 +53,9 @@ from advisor.models.contention import LAYOUT as CONTENTION_LAYOUT
 from advisor.models.contention import ROWS as CONTENTION_ROWS
 from advisor.models.contention import SOLVE_AT as EPOCH_ENDS
 from advisor.models.contention import add_to_epoch, begin_epoch, correction, end_epoch
+from advisor.models.core_rule import choose_among, choose_at, noise_of
 from advisor.models.cores_seen import note_run
+from advisor.models.covariance import LEVEL, RESIDUAL, STRAIGHT, features_at, further_at
 from advisor.models.drift import (
     CHANGED,
     DRIFTED,
@@ -75,7 +77,7 @@ from advisor.models.learner import learn
 from advisor.models.learner_layout import AXES_MAX, CELLS, KEPT_RUNS, LANES, RUN_SD, SLOW_KEPT, LearnerTable
 from advisor.models.logarithm import LN2, exp2_of, log2_of, rough_log2_of
 from advisor.models.posterior import predict
-from advisor.models.process import SHARE, refresh, settle
+from advisor.models.process import SHARE, lay_out, refresh, settle, solve_laid_out
 from advisor.models.records import RecordTable
 from advisor.models.sums import add_sums, add_to_sketch, hold, two_step
 from advisor.models.weighting import TRUST, W_COEFFICIENTS, knows, solve_weighting, weigh
@@ -320,6 +322,26 @@ def refresh_one(learners, place, axes, solution, scratch):
     refresh(r, r.view(np.int64), axes, solution, scratch)
 
 
+def refresh_leaning(learners, place, axes, slopes, solution, scratch):
+    """Solve a record as `refresh_one` does, with prior coefficients `slopes` (axes + 2,) of the straight features."""
+    frame, points, _, _ = solution
+    r = learners[place]
+    n = r.view(np.int64)
+    lay_out(r, n, axes, frame, points)
+    first, residual, count = features_at(axes), further_at(axes) + RESIDUAL, n[COUNT]
+    level = 0.0
+    for cell in range(count):
+        for feature in range(axes + 2):
+            points[residual, cell] -= slopes[feature] * points[first + feature, cell]
+        level += points[residual, cell] / count
+    for cell in range(count):
+        points[residual, cell] -= level
+    frame[LEVEL] += level
+    solve_laid_out(r, n, solution, scratch)
+    for feature in range(axes + 2):
+        frame[STRAIGHT + 1 + feature] += slopes[feature]
+
+
 def settle_one(learners, place, axes, solution, scratch):
     """Choose a record's settings anew, otherwise than by a row: after a merge, or of converted cells."""
     r = learners[place]
@@ -336,6 +358,11 @@ def _examples() -> Iterator[tuple[str, tuple[Any, ...]]]:
     beside = (RecordTable(CONTENTION, CONTENTION_LAYOUT, 1).words, whole, some)
     yield "fold_rows", (*batch, *beside, solution, scratch, point, out, whole, some)
     yield "refresh_one", (records, 0, 2, solution, scratch)
+    yield "refresh_leaning", (records, 0, 2, np.zeros(4), solution, scratch)
+    yield "choose_among", (base, 0, some, 0.0, 0.05, 0.0, False, np.zeros((3, 1)))
+    yield "noise_of", (records, 0)
+    chosen = (base, 0, records, 0, 2, some, -1, 1.8, 1.8, 0.0, 0.05, 0.0, False, True)
+    yield "choose_at", (*chosen, solution, scratch, point, np.zeros((3, 1)), out)
     yield "settle_one", (records, 0, 2, solution, scratch)
     yield "predict_points", (records, 0, 2, np.zeros((1, 1)), some, -1, True, solution, scratch, point, rows)
     yield "answer_one", (records, 0, 2, point, -1, 1.8, 1.8, 0.0, solution, scratch, out)
@@ -352,8 +379,8 @@ def _examples() -> Iterator[tuple[str, tuple[Any, ...]]]:
 KERNELS = kernels.Source(
     __name__,
     (
-        fold_one, fold_rows, refresh_one, settle_one, answer_one, answer_points, predict_points,
-        cross_covariance, merge_sums, merge_cells_of, forget_sums, forget_cells,
+        fold_one, fold_rows, refresh_one, refresh_leaning, settle_one, answer_one, answer_points, predict_points,
+        cross_covariance, merge_sums, merge_cells_of, forget_sums, forget_cells, choose_among, choose_at, noise_of,
     ),
     _examples,
 )  # fmt: skip

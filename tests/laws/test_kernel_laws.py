@@ -306,10 +306,8 @@ def executed() -> list[Any]:
 
 
 STREAMS: dict[str, Callable[[], Any]] = {
-    "advisor.models.core_rule": chosen,
-    "advisor.models.fold": taught,
+    "advisor.models.fold": lambda: [taught(), leaned(), chosen()],
     "advisor.models.load_table": tabled,
-    "advisor.models.siblings": leaned,
     "advisor.planning.judge": judged,
     "advisor.planning.moves": given_away,
     "advisor.planning.packing": packed,
@@ -343,6 +341,8 @@ def test_the_stream_of_the_learner_calls_every_entry(monkeypatch: pytest.MonkeyP
     for name, entry in KERNELS.entries.items():
         monkeypatch.setattr(KERNELS, name, counted(name, entry))
     states = [part for part in taught() if isinstance(part, list)]
+    assert leaned()
+    assert chosen()
     assert called == set(KERNELS.plain)
     assert states
 

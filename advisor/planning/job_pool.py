@@ -13,6 +13,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from advisor.domain.elementary import exp2, log2
 from advisor.domain.vectors import Floats, Ints
 from advisor.domain.wording import seconds as said_seconds
 
@@ -20,10 +21,10 @@ from advisor.domain.wording import seconds as said_seconds
 RUNNING_BEHIND = 0.5
 # FEWER_NOW: a job takes fewer cores that are free now at up to so many times its least price: to wait costs about as much
 FEWER_NOW = 1.5
-TOLERANCE = (
-    0.05  # of a price: where no other job waits, the fewest cores so near the cheapest, as `choose_cores` has it
-)
-ENOUGH = 0.005  # of the rate: further cores that speed a resizable job up by less serve nobody
+# TOLERANCE: of a price, where no other job waits, and of a time that is too late in any case: the fewest cores so near the
+# best, as `choose_cores` has it. A resizable job that twice the cores speed up by less leaves them to nobody
+TOLERANCE = 0.05
+LEAST_GAIN = log2(1.0 + TOLERANCE)  # log2 of the speed-up, for each doubling
 ORDERS = ("given", "work")
 # SHARES_SOUGHT: of the pool, at which the value of a job is sought: 9 % apart, down to a millionth
 SHARES_SOUGHT = tuple(2.0 ** (-step / 8) for step in range(8 * 20))
@@ -88,7 +89,7 @@ def share_pool(
     A running job that is not resizable keeps its cores. Then the waiting jobs are gone through in their order. One that is
     not resizable starts on its cheapest count, or on fewer cores that are free at up to `FEWER_NOW` times that price. A job
     that does not start leaves the cores to those behind it, until it has waited for `wait_max_s`. Resizable jobs share the
-    rest.
+    rest; what they leave goes to waiting jobs again.
     Cost O(jobs log jobs + counts of those that may start), and O(resizable jobs * (their counts + 160)).
 
     Parameters
@@ -97,7 +98,7 @@ def share_pool(
         ``given``, or ``work``: the least expected core-seconds by weight first, behind the jobs that waited for `wait_max_s`.
     """
     pool = _Pool(jobs, cores)
-    late = [job.waited_s >= wait_max_s if wait_max_s is not None else False for job in jobs]
+    late = [wait_max_s is not None and job.waited_s >= wait_max_s and job.least <= cores for job in jobs]
     queue = [i for i, job in enumerate(jobs) if not job.cores_now]
     if order == "work":
         queue.sort(key=lambda i: (not late[i], 0.0 if late[i] else _work(jobs[i])))
@@ -112,6 +113,12 @@ def share_pool(
         elif not pool.start(i) and late[i]:
             held = f"waits: the cores are kept for a job that has waited for {said_seconds(jobs[i].waited_s)}"
     pool.divide(grow=not held)
+    rest = [i for i in queue if not pool.given[i].cores]
+    if not any(late[i] for i in rest):
+        pool.free = cores - sum(given.cores for given in pool.given)
+        for i in rest:
+            if not jobs[i].resizable:
+                pool.start(i)
     return pool.given
 
 
@@ -122,6 +129,7 @@ class _Pool:
         self.jobs, self.cores, self.free = jobs, cores, cores
         self.given = [Given(0, None, "") for _ in jobs]
         self.shared = [i for i, job in enumerate(jobs) if job.cores_now and job.resizable]
+        self.entitled = sum(jobs[i].cores_now for i in self.shared)  # cores that resizable jobs keep when none may grow
         self.waiting = sum(not job.cores_now for job in jobs)
         self.behind = 0.0  # weight of the jobs that a core-second delays
         for i, job in enumerate(jobs):
@@ -171,7 +179,9 @@ class _Pool:
         if self.jobs[i].least > self.cores:
             self.given[i] = Given(0, None, self._no_room(self.jobs[i].least))
             return
-        self.free -= min(self.jobs[i].least, self.free)
+        least = min(self.jobs[i].least, self.free)
+        self.free -= least
+        self.entitled += least
         self.shared.append(i)
 
     def divide(self, *, grow: bool) -> None:
@@ -180,7 +190,7 @@ class _Pool:
             return
         rigid = sum(given.cores for given in self.given)
         jobs = [self.jobs[i] for i in self.shared]
-        cores = self.cores - rigid if grow else sum(job.cores_now for job in jobs)
+        cores = self.cores - rigid if grow else min(self.cores - rigid, self.entitled)
         found = resized(jobs, cores) if cores else [(0, None)] * len(jobs)
         for i, job, (count, seconds) in zip(self.shared, jobs, found, strict=True):
             if not count:
@@ -197,14 +207,18 @@ class _Pool:
 
 
 def _in_time(curve: JobCurve, price: Floats, due_s: float | None) -> tuple[Floats, str]:
-    """Return the prices (n,) of the counts that meet a due time, infinite for others; of no count does: the run times."""
+    """Return the prices (n,) of the counts that meet a due time, infinite for others; if none does, the run times (n,).
+
+    Run times within the tolerance of the least are made equal: a job that is late in any case takes no cores for nothing.
+    """
     if due_s is None:
         return price, ""
     for seconds, words in ((curve.high_s, ""), (curve.expected_s, " as expected, with no margin")):
         meets = seconds <= due_s
         if meets.any():
             return np.where(meets, price, np.inf), f", due in {said_seconds(due_s)}{words}"
-    return curve.expected_s, f", too late: due in {said_seconds(due_s)}"
+    soon = curve.expected_s.min() * (1.0 + TOLERANCE)
+    return np.maximum(curve.expected_s, soon), f", too late: due in {said_seconds(due_s)}"
 
 
 def _work(job: PoolJob) -> float:
@@ -264,7 +278,8 @@ def _shape_of(curve: JobCurve, job: PoolJob) -> _Shape:
     left = curve.expected_s * (1.0 - job.done)
     if job.cores_now:
         left = left + np.where(curve.counts == job.cores_now, 0.0, job.restart_s)
-    enough = int((left <= left.min() * (1.0 + ENOUGH)).argmax()) + 1
+    doublings = log2(curve.counts[left.argmin()] / curve.counts)
+    enough = int((left <= left.min() * exp2(LEAST_GAIN * doublings)).argmax()) + 1
     counts, rates = curve.counts[:enough], 1.0 / left[:enough]
     return _Shape(counts, rates, hull(counts, rates), float((counts / rates).min()))
 
@@ -321,7 +336,8 @@ def _fill(jobs: Sequence[PoolJob], shapes: Sequence[_Shape], values: Mapping[int
         if job.due_s is not None:
             counts, rates, *_ = shapes[i]
             meets = np.flatnonzero(rates * job.due_s >= 1.0)
-            wanted = int(counts[meets[0]]) if len(meets) else int(counts[rates.argmax()])
+            soon = rates * (1.0 + TOLERANCE) >= rates.max()
+            wanted = int(counts[meets[0]]) if len(meets) else int(counts[soon.argmax()])
             if chosen[i] < wanted <= chosen[i] + left:
                 left -= wanted - chosen[i]
                 chosen[i] = wanted

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -129,6 +130,39 @@ def test_no_job_starts_before_one_that_has_waited_too_long() -> None:
     assert [*advisor.choose_together(jobs, 16, wait_max_s=9.0).cores.values()] == [4, 0, 4], "nor does a job grow"
 
 
+def test_a_job_that_waited_too_long_neither_empties_the_pool_nor_overfills_it() -> None:
+    advisor = learned()
+    late = job(1, "narrow", allowed=[16], waited_s=9.0)
+    never = advisor.choose_together([late, job(2, "narrow")], 8, wait_max_s=9.0)
+    assert [*never.cores.values()] == [0, 1], "no cores are kept for a job that the pool can never serve"
+    resizable = job(0, "narrow", resizable=True, waited_s=10.0)
+    only = advisor.choose_together([resizable, late | {"allowed": [8]}, job(2, "narrow")], 8, wait_max_s=9.0)
+    assert [*only.cores.values()] == [1, 0, 0], "what a job before it was left with, it gets"
+    jobs = [job(0, "wide", cores_now=4, resizable=True), late | {"allowed": [2]}, late | {"id": 2, "allowed": [4]}]
+    full = advisor.choose_together(jobs, 4, wait_max_s=9.0)
+    assert [*full.cores.values()] == [2, 2, 0]
+
+
+def test_cores_that_no_resizable_job_takes_go_to_jobs_behind_them_until_one_has_waited_too_long() -> None:
+    advisor = learned()
+    jobs = [
+        job(0, "narrow", allowed=[64], resizable=True, waited_s=9.0), job(1, "narrow", resizable=True, weight=10.0),
+        job(2, "narrow"),
+    ]  # fmt: skip
+    assert [*advisor.choose_together(jobs, 64).cores.values()] == [0, 1, 1]
+    assert [*advisor.choose_together(jobs, 64, wait_max_s=9.0).cores.values()] == [0, 1, 0]
+
+
+def test_what_no_job_can_use_stays_free() -> None:
+    rng, advisor = np.random.default_rng(1), Advisor()
+    for p in POWERS * 4:
+        advisor.observe("serial", predictor=1.0, cores=p, elapsed_s=100.0 * rng.lognormal(0, 0.03))
+    serial = {"id": 0, "component": "serial", "predictor": 1.0, "allowed": POWERS}
+    late = [serial | {"due_s": 1.0}, *(job(i) for i in range(1, 4))]
+    for jobs in ([serial], late, [serial | {"resizable": True}], [serial | {"resizable": True, "due_s": 1.0}]):
+        assert advisor.choose_together(jobs, 64).cores[0] == 1
+
+
 def test_the_counts_that_a_component_allows_hold_in_any_case() -> None:
     advisor = learned()
     advisor.set_allowed("wide", [1, 3])
@@ -165,11 +199,12 @@ LEARNED = learned()
 
 
 @settings(max_examples=150, deadline=None)
-@given(JOBS, st.sampled_from([48, 100]), st.sampled_from([("given", None), ("given", 50.0), ("work", 50.0)]))
+@given(JOBS, st.sampled_from([1, 4, 16, 48, 100]), st.sampled_from([("given", None), ("given", 50.0), ("work", 50.0)]))
 def test_counts_are_allowed_they_fit_and_no_running_job_is_stopped(
     jobs: list[dict[str, Any]], cores: int, order: tuple[OrderWord, float | None]
 ) -> None:
     asked = [each | {"id": i} for i, each in enumerate(jobs)]
+    cores = max(cores, sum(each["cores_now"] or 0 for each in jobs))
     plan = LEARNED.choose_together(asked, cores, order=order[0], wait_max_s=order[1])
     assert sum(plan.cores.values()) <= cores
     for i, each in enumerate(jobs):
@@ -177,5 +212,5 @@ def test_counts_are_allowed_they_fit_and_no_running_job_is_stopped(
         assert count in {*each["allowed"], now}
         assert count == now or each["resizable"] or not now
         assert count > 0 or not now
-    if jobs and not any(each["cores_now"] or min(each["allowed"]) > cores for each in jobs):
+    if any(min(each["allowed"]) <= cores for each in jobs) and not any(each["cores_now"] for each in jobs):
         assert any(plan.cores.values()), "an empty pool starts a job"

@@ -73,9 +73,6 @@ class ShardCommits:
             await anyio.sleep(self._every_s)
             await self._refresh()
 
-    def defer_reply(self, who: object, answers: list[bytes]) -> None:
-        """No answer is held: see `RoutedLearning.learn_plain_batches`."""
-
     def discard_replies(self, who: object) -> None:
         """No answer is held."""
 

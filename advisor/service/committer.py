@@ -68,7 +68,6 @@ class Durability(Protocol):
     def age_s(self) -> float: ...
     def sequence(self, key: Key) -> int: ...
     def check_storage(self) -> AdvisorError | None: ...
-    def defer_reply(self, who: Connection, answers: list[bytes]) -> None: ...
     def discard_replies(self, who: Connection) -> None: ...
     def forget_evicted(self, keys: list[Key]) -> None: ...
     async def commit_changes(self) -> None: ...
@@ -228,7 +227,7 @@ class Committer:
                     data = entry.encode()
                     store.begin_image(data, engine.journal.begin_image())
                     write = partial(store.append, data)
-                elif entry.empty and self.failure is None and store.acknowledged:
+                elif entry.empty and self.failure is None and store.acknowledged and store.image is None:
                     write = None
             self._unsealed.update(engine.producers if entry is None else entry.producers)
             taken = CommitTaken(
@@ -303,8 +302,8 @@ class Committer:
                 self._report_image(store.image_failure)
             if self._dirty_since is not None:
                 self.changed()
-            elif store.image is not None:
-                self._writer_looks()
+            elif store.image is not None and self._timer is None:
+                self._schedule(IMAGE_LOOK_S)
         except Exception as defect:
             self._give_up(defect)
             return
@@ -331,17 +330,6 @@ class Committer:
         if failure:
             event(logging.WARNING, "no image could be written: the log grows", reason=failure)
         self._image_failure = failure
-
-    def _writer_looks(self) -> None:
-        """Look again for the image on its way, where no commit does."""
-        if self._loop is not None and self._store is not None and self._timer is None:
-            self._timer = self._loop.call_later(IMAGE_LOOK_S, self._look_for_image)
-
-    def _look_for_image(self) -> None:
-        self._timer = None
-        if not self._committing and self._store is not None:
-            self._committing = True
-            self._start_writing(CommitTaken(int, self._store.last.number, int, {}, 0, None, self._clock()))
 
     def _give_up(self, defect: BaseException) -> None:
         """Nothing can be made durable any more, and so nothing acknowledged: let `run`, and with it the service, end."""

@@ -111,37 +111,33 @@ class ShardSet:
 
     # -- processes --------------------------------------------------------------------------------------------------------
 
-    async def _open(self, number: int, state: str = "required", within_s: float = START_S) -> Handle:
-        """Return a new process that has opened a shard, see `Shard`. Raises Gone where none starts in that time."""
-        try:
-            handle = await asyncio.wait_for(self._runtime.spawn(), within_s)
-        except TimeoutError:
-            raise Gone(f"no process has started within {within_s:g} s") from None
-        try:
-            await handle.call("open", number, str(self._folder.absolute() / f"shard-{number}"), self._limits, state)
-        except BaseException:
-            handle.kill()
-            raise
-        return handle
+    async def _open(self, number: int, state: str = "required", within_s: float = START_S, openings: int = 1) -> Handle:
+        """Return a process that has opened a shard, see `Shard`; one that ends meanwhile is started again, so often.
 
-    async def _open_new(self, number: int, state: str, within_s: float) -> Handle:
-        """Return a process that has opened a new shard: one that ends meanwhile is started again. Raises Gone as `_open`."""
+        Raises Gone where none starts in that time.
+        """
         now = asyncio.get_running_loop().time
         end = now() + within_s
-        for _ in range(OPENINGS_MAX - 1):
-            try:
-                return await self._open(number, state, end - now())
-            except Gone:
-                if now() >= end:  # none has started
-                    raise
-        return await self._open(number, state, end - now())
+        handle: Handle | None = None
+        try:
+            handle = await asyncio.wait_for(self._runtime.spawn(), within_s)
+            await handle.call("open", number, str(self._folder.absolute() / f"shard-{number}"), self._limits, state)
+            return handle
+        except BaseException as error:
+            if handle is not None:
+                handle.kill()
+            elif isinstance(error, TimeoutError):
+                raise Gone(f"no process has started within {within_s:g} s") from None
+            if isinstance(error, Gone) and openings > 1 and now() < end:
+                return await self._open(number, state, end - now(), openings - 1)
+            raise
 
     async def _open_all(self, numbers: range, state: str, within_s: float) -> list[ShardConnection]:
         """Open shards at the same time. Raises Unavailable where one has no place, and what is wrong with a state."""
         places = self._runtime.places()
         if places is not None and numbers.stop > places:
             raise _no_place(numbers.stop, f"there are cores for {places}")
-        opening = (self._open_new(number, state, within_s) for number in numbers)
+        opening = (self._open(number, state, within_s, OPENINGS_MAX) for number in numbers)
         found = await asyncio.gather(*opening, return_exceptions=True)
         handles = [each for each in found if not isinstance(each, BaseException)]
         if len(handles) == len(found):

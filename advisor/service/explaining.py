@@ -8,6 +8,7 @@ from typing import Any, cast
 
 from advisor.domain.answers import Basis, Suggestions
 from advisor.engine.replay import advisor_of, replay_answer
+from advisor.planning.reasons import amount, plural
 
 TEXT_SHOWN = 200  # characters of a value that was asked with
 SHOWN_MAX = 12  # components of each sentence about several, points of a prediction
@@ -22,10 +23,10 @@ def sentences(answer: Mapping[str, Any], measure: str | None = None) -> Iterator
     """
     if "networks" in answer:
         several = f"{len(answer['networks'])} networks that share"
-        yield f"{several} {_count(sum(part['cores_used'] for part in answer['networks']) + answer['spare'], 'core')}."
+        yield f"{several} {plural(sum(part['cores_used'] for part in answer['networks']) + answer['spare'], 'core')}."
         yield from _reasons(answer)
         for part in answer["networks"]:
-            yield f"Network {part['name']} has {_figure(part['guaranteed_per_s'])} records/s while the others run beside it."
+            yield f"Network {part['name']} has {amount(part['guaranteed_per_s'])} records/s while the others run beside it."
             yield from _sentences_of_plan(part)
     elif "instances" in answer:
         yield from _sentences_of_plan(answer)
@@ -36,7 +37,7 @@ def sentences(answer: Mapping[str, Any], measure: str | None = None) -> Iterator
     elif "suggestions" in answer:
         yield from (_sentence(f"{at}. {each['why']}") for at, each in enumerate(answer["suggestions"], 1))
     elif "why" in answer:
-        yield f"{_count(answer['cores'], 'core')}: {_expected(answer['elapsed_s'], answer['low_s'], answer['high_s'])}"
+        yield f"{plural(answer['cores'], 'core')}: {_expected(answer['elapsed_s'], answer['low_s'], answer['high_s'])}"
         yield from map(_sentence, (answer["why"], *answer["assumed"]))
     else:
         columns = [[each] if isinstance(each, float) else each
@@ -55,7 +56,7 @@ def sentences(answer: Mapping[str, Any], measure: str | None = None) -> Iterator
 def sentences_of_basis(basis: Basis) -> Iterator[str]:
     """Yield what an answer rests on, in sentences. Raises StateDamaged, StateTooNew."""
     components = advisor_of(basis).status()["components"]
-    known = _listed([f"{each['component']} ({_count(each['rows'], 'row')})" for each in components])
+    known = _listed([f"{each['component']} ({plural(each['rows'], 'row')})" for each in components])
     yield f"Advisor {basis.versions.get('advisor', '?')} answered {basis.verb} from {known or 'no component'}."
     asked = [f"{key} {str(value)[:TEXT_SHOWN]}" for key, value in basis.request.items() if key != "jobs"]
     yield f"Asked with {'; '.join(asked)}."
@@ -67,17 +68,17 @@ def _sentences_of_plan(plan: Mapping[str, Any]) -> Iterator[str]:
            for key, cores in plan["cores"].items() if key not in sharing]  # fmt: skip
     groups = [group for group in plan.get("groups", ()) if len(group["components"]) > 1]
     shared = [f"{group['cores']} in turns for {_listed(group['components'])}" for group in groups]
-    spare = f"; {_count(plan['spare'], 'core')} to spare" if "spare" in plan else ""
+    spare = f"; {plural(plan['spare'], 'core')} to spare" if "spare" in plan else ""
     yield f"Cores: {_listed([*shared, *own])}{spare}."
-    rates = f"{_figure(plan['throughput_per_s'])} records/s, and {_figure(plan['latency_s'])} s a record in the network"
+    rates = f"{amount(plan['throughput_per_s'])} records/s, and {amount(plan['latency_s'])} s a record in the network"
     queued, quantile = plan.get("latency_queued_s"), plan.get("latency_quantile_s")
-    with_queues = "" if queued is None else f", {_figure(queued)} s with queueing"
-    yield f"That is {rates}{with_queues}{'' if quantile is None else f', {_figure(quantile)} s at the quantile asked'}."
+    with_queues = "" if queued is None else f", {amount(queued)} s with queueing"
+    yield f"That is {rates}{with_queues}{'' if quantile is None else f', {amount(quantile)} s at the quantile asked'}."
     known: Mapping[str, Mapping[str, Any]] = plan.get("evidence", {})
     if known:
         runs = _span([int(each["observations"]) for each in known.values()])
         models = _listed(sorted({str(each["model"]) for each in known.values()}))
-        yield f"The curves of {_count(len(known), 'component')} rest on {runs} runs each ({models})."
+        yield f"The curves of {plural(len(known), 'component')} rest on {runs} runs each ({models})."
     beyond = [f"{key} on {plan['cores'][key]} cores (seen {each['cores_range'][0]:g} to {each['cores_range'][1]:g})"
               for key, each in known.items() if each["extrapolates"] > 0]  # fmt: skip
     if beyond:
@@ -91,7 +92,7 @@ def _reasons(answer: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _expected(value: float, low: float, high: float, unit: str = " s") -> str:
-    return f"{_figure(value)}{unit} expected, {_figure(low)} to {_figure(high)}{unit} for a single run."
+    return f"{amount(value)}{unit} expected, {amount(low)} to {amount(high)}{unit} for a single run."
 
 
 def _sentence(text: str) -> str:
@@ -104,16 +105,8 @@ def _listed(names: list[str]) -> str:
     return ", ".join(names[:SHOWN_MAX]) + (f", and {more:,} more" if more > 0 else "")
 
 
-def _count(n: int, noun: str) -> str:
-    return f"{n:,} {noun}{'' if n == 1 else 's'}"
-
-
 def _span(runs: list[int]) -> str:
     return f"{min(runs):,}" if min(runs) == max(runs) else f"{min(runs):,} to {max(runs):,}"
-
-
-def _figure(value: float) -> str:
-    return f"{value:,.0f}" if 1e4 <= value < 1e15 else f"{value:.4g}"
 
 
 # -- the answer again -------------------------------------------------------------------------------------------------------

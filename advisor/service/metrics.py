@@ -44,19 +44,16 @@ ENGINE_COUNTERS = (
     ("measures_dropped", "advisor_measures_dropped", "Measures not learned for want of room"),
     ("producers_resumed", "advisor_producers_resumed", "Producers that went on ahead of a state that was lost"),
 )
-# One line a labelled counter of the engine: prefix of its totals, metric, label, help.
-ENGINE_COUNTERS_BY = (
-    ("refused.", "advisor_rows_refused", "reason", "Rows refused, by reason"),
-    (
-        "events_refused.",
-        "advisor_events_refused",
-        "reason",
-        "Task events refused as illegal in their stream, by reason",
-    ),
-)
 COUNTER, GAUGE = CounterMetricFamily, GaugeMetricFamily
 Value = Callable[[Hub], float | int | bool | None]
 Counts = Callable[[Hub], Mapping[str, float]]
+
+
+def _refused(prefix: str) -> Counts:
+    """Return what counts the engine's refusals by reason."""
+    return lambda hub: {
+        key.removeprefix(prefix): n for key, n in hub.engine.totals.items() if key.startswith(prefix)
+    }  # fmt: skip
 
 
 WORST_COMPONENTS = 10  # with a label each: more cost Prometheus a series each, and nobody reads them
@@ -115,6 +112,9 @@ TOGETHER: tuple[tuple[Counts, tuple[tuple[type[Any], str, str, str], ...]], ...]
 )  # fmt: skip
 # One line a family of numbers: type, metric, label, help, the numbers by the label's value.
 FAMILIES: tuple[tuple[type[Any], str, str, str, Counts], ...] = (
+    (COUNTER, "advisor_rows_refused", "reason", "Rows refused, by reason", _refused("refused.")),
+    (COUNTER, "advisor_events_refused", "reason", "Task events refused as illegal in their stream, by reason",
+     _refused("events_refused.")),
     (GAUGE, "advisor_worst_prediction_error_ratio", "component",
      "The components with the largest mean of |t - predicted| / max(t, predicted)",
      lambda hub: {name: mean for name, mean, _ in hub.engine.advisor.components.worst(WORST_COMPONENTS)}),
@@ -151,9 +151,6 @@ class HubCollector(Collector):
         hub = self._hub
         for total, name, about in ENGINE_COUNTERS:
             yield CounterMetricFamily(name, about, value=hub.engine.totals.get(total, 0))
-        for prefix, name, label, about in ENGINE_COUNTERS_BY:
-            counts = {key.removeprefix(prefix): n for key, n in hub.engine.totals.items() if key.startswith(prefix)}
-            yield family(CounterMetricFamily, name, label, about, counts)
         for kind, name, about, value in NUMBERS:
             if (found := value(hub)) is not None:
                 yield kind(name, about, value=found)

@@ -11,12 +11,21 @@ import logging
 import socket
 import time
 from collections import deque
+from collections.abc import Mapping
 from typing import Any, Protocol, cast
 
 from advisor.domain import limits
 from advisor.errors import AdvisorError, Unavailable
 from advisor.protocol.columns import ConnectionNames
-from advisor.protocol.connection import RpcRequest, ServerConnection, Singles, Violation, encode_error, encode_response
+from advisor.protocol.connection import (
+    RpcRequest,
+    ServerConnection,
+    Singles,
+    Violation,
+    encode_error,
+    encode_notification,
+    encode_response,
+)
 from advisor.protocol.verbs import METHODS
 from advisor.service.access import Access, Grant, Identity, shown_by
 from advisor.service.logs import event
@@ -212,10 +221,10 @@ class Connection(asyncio.BufferedProtocol):
         """True while the peer has read enough of what was sent to it for more to be sent."""
         return self._unsent_since is None and not self._transport.is_closing()
 
-    def send_notification(self, data: bytes) -> None:
-        """Send a notification."""
+    def send_notification(self, advice: Mapping[str, Any]) -> None:
+        """Send advice about a watch."""
         if not self._transport.is_closing():
-            self._transport.write(data)
+            self._transport.write(encode_notification("advice", [[advice]]))
 
     def stalled_since(self) -> float | None:
         """Return since when the peer owes something: the rest of a message, a token, its reading; None if nothing."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any, cast
 
 import anyio
@@ -206,14 +206,12 @@ class Hub:
             connection.release([answer])
 
     def _call_verb(self, connection: Connection, method: str, params: Any, msgid: int | None) -> bytes | None:
-        """Return the answer to a request whose parameters were read, as `handle`."""
+        """Return the answer's bytes to a request whose parameters were read, as `handle`."""
         try:
-            self.engine.fold_plain_rows()
-            result: Any = self._verbs[method](connection, params, msgid)
+            result = self._answered(connection, method, params, msgid)
             if callable(result):
                 self.background.later(method, connection, msgid, cast("Work", result))
                 result = LATER
-            self.watching.notify()
         except AdvisorError as error:
             self.measures.errors[error.code] += 1
             return b"" if msgid is None else encode_error(msgid, error)
@@ -223,6 +221,30 @@ class Hub:
         if msgid is None:
             return b""
         return LATER if result is None else encode_response(msgid, result)
+
+    def _answered(self, connection: Connection, method: str, params: Any, msgid: int | None) -> Any:
+        """Return what the handler of a verb answers, see `Handler`; raises as that does."""
+        self.engine.fold_plain_rows()
+        result = self._verbs[method](connection, params, msgid)
+        self.watching.notify()
+        return result
+
+    async def ask(self, client: Connection, method: str, given: Mapping[str, Any]) -> Any:
+        """Return what a verb answers a client of this process; raises AdvisorError as its handler does."""
+        params = m.check_params(method, [given])
+        gather = self.backend.fetch_needed(method, params)
+        try:
+            if gather is not None:
+                await gather()
+            result: Any = self._answered(client, method, params, None)
+            if callable(result):
+                await self.turns.await_turn(client.path)
+                result = await cast("Work", result)()
+        except AdvisorError:
+            raise
+        except Exception as error:
+            raise self.background.defect(method, client, error) from error
+        return result
 
     def _hello(self, connection: Connection, params: m.Hello, msgid: int | None) -> dict[str, Any] | None:
         if params.protocol != PROTOCOL_VERSION:

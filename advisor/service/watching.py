@@ -32,7 +32,6 @@ from advisor.errors import (
 from advisor.planning.present import in_use_of
 from advisor.planning.stability import ChangePolicy, Verdict
 from advisor.planning.watches import Look, Schedule, pays
-from advisor.protocol.connection import encode_notification
 from advisor.protocol.verbs import Watch
 from advisor.service import questions
 from advisor.service.connection import Connection
@@ -225,9 +224,7 @@ class Watching:
     def _push(self, watch: WatchedNetwork, kind: str, found: Mapping[str, Any]) -> None:
         if watch.number in self._watches and not watch.owner.ended:
             self.measures.notifications[kind] += 1
-            watch.owner.send_notification(
-                encode_notification("advice", [[{"watch": watch.number, "kind": kind, **found}]])
-            )
+            watch.owner.send_notification({"watch": watch.number, "kind": kind, **found})
 
     # -- inside
 

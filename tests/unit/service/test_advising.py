@@ -15,8 +15,7 @@ from live import running
 from prometheus_client.parser import text_string_to_metric_families as parse_text
 
 from advisor.engine import Engine
-from advisor.errors import AdvisorError, InvalidValue, Unavailable, WorkFailed
-from advisor.protocol.connection import RpcRequest
+from advisor.errors import InvalidValue, Unavailable, WorkFailed
 from advisor.protocol.verbs import check_params
 from advisor.service import load_config, worker
 from advisor.service.advice import AdviceFace
@@ -66,22 +65,14 @@ class Adviser:
             self, asked, lambda: {name: flows.defined(name) for name in flows.kept}, clock=lambda: self.now
         )
 
-    def handle(self, client: Any, request: RpcRequest) -> None:
+    async def ask(self, client: Any, method: str, given: dict[str, Any]) -> Any:
         """Answer as a service does."""
-        self.task = asyncio.ensure_future(self._answer(client, request))
-
-    async def _answer(self, client: Any, request: RpcRequest) -> None:
-        try:
-            params = check_params(request.method, request.params)
-            if request.method == "unwatch":
-                result = self.watching.close(client, params.watch)
-            elif params.watch is not None:
-                result = self.watching.apply_current(client, params)
-            else:
-                result = await self.watching.open(client, params)
-        except AdvisorError as error:
-            result = error
-        client.answer(request.msgid, result)
+        params = check_params(method, [given])
+        if method == "unwatch":
+            return self.watching.close(client, params.watch)
+        if params.watch is not None:
+            return self.watching.apply_current(client, params)
+        return await self.watching.open(client, params)
 
     def learn(self, given: list[list[Any]]) -> None:
         for component, predictor, cores, elapsed_s in given:

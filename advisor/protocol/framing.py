@@ -125,11 +125,12 @@ class Framing:
         messages: list[Any] = []
         ends: list[int] = []  # of messages, as offsets in the pending bytes
         fault, head = None, b""
+        skip, tell, end = self._cutter.skip, self._cutter.tell, 0
         try:
             self._cutter.feed(data)
-            while not ends or ends[-1] < self.pending_bytes:
-                self._cutter.skip()
-                ends.append(self._cutter.tell() - self._origin)
+            while end < self.pending_bytes:
+                skip()
+                ends.append(end := tell() - self._origin)
         except msgpack.OutOfData:
             pass
         except _DECODE_ERRORS as error:

@@ -323,6 +323,13 @@ def _cycle(graph: TaskGraph, left: list[int], parents: Ints, children: Ints) -> 
     return InvalidValue("edges", " -> ".join(named), "without a cycle", "a task cannot wait for itself")
 
 
+def checked_graph(graph: Any) -> TaskGraph:
+    """Return a task graph; raises InvalidValue where it is none."""
+    if not isinstance(graph, TaskGraph):
+        raise InvalidValue("graph", graph, "a TaskGraph", "task_graph and graph_of_tasks make one")
+    return graph
+
+
 # The flat form: what the wire and the pipe to a worker carry, little-endian.
 
 FLAT_KEYS = ("unit", "times", "edges", "names", "types", "type", "size", "columns")

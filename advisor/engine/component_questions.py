@@ -13,8 +13,8 @@ from advisor.domain.answers import CoreChoice, Prediction, Suggestions
 from advisor.domain.core_requests import core_request, plain_request
 from advisor.domain.job_pools import OrderWord, PoolPlan
 from advisor.domain.names import checked_name
-from advisor.domain.rows import is_number, whole
-from advisor.domain.task_graphs import TaskGraph
+from advisor.domain.rows import is_number, truth, whole
+from advisor.domain.task_graphs import TaskGraph, checked_graph
 from advisor.engine.asking import Asking
 from advisor.engine.choice import take_or_wait
 from advisor.engine.components import Components
@@ -92,6 +92,8 @@ class ComponentQuestions:
             return self._task_types.predict(component, x, cores, level, model, machine, measure, active_cores)
         if machine is not None:
             machine = checked_name("machine", machine)
+        if prior is not False:
+            prior = truth("prior", prior)
         asked = predictor, cores, level, model, machine, measure, prior
         if isinstance(component, (list, tuple)):
             return self._asking.several(component, *asked)
@@ -251,6 +253,10 @@ class ComponentQuestions:
         ------
         UnknownComponent, InvalidValue, TooLarge, UnknownKey
         """
+        if cores is not None and predictor is None:
+            raise InvalidValue(
+                "predictor", None, "given where cores is", "leave both out to know the whole load better"
+            )
         return Suggestions(
             suggest(self._asking, self._components, component, predictor, cores, cores_max, allowed, candidates, limit)
         )
@@ -287,6 +293,7 @@ class ComponentQuestions:
         if predict_times:
             from advisor.simulation.task_times import predicted_times  # noqa: PLC0415 - as above
 
+            graph = checked_graph(graph)
             graph = graph.timed(predicted_times(self.predict, graph, components or {}, machine))
         return cast("Simulated", answer(graph, **request))
 

@@ -184,7 +184,11 @@ def sent(asked: Params) -> dict[str, Any]:
         key: plain(value) for key, value in given
         if key in spec.required or (value is not None and value is not defaults.get(key))
     }  # fmt: skip
-    found = {key: value for key, value in found.items() if key not in defaults or value != defaults[key]}
+    found = {
+        key: value
+        for key, value in found.items()
+        if key not in defaults or value != defaults[key] or isinstance(value, bool) != isinstance(defaults[key], bool)
+    }
     checked(spec, found)
     return found
 

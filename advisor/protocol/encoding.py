@@ -13,7 +13,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple, cast
 
 from advisor.domain import limits
-from advisor.domain.rows import ABSENT_U32, FIELDS, killed_codes
+from advisor.domain.rows import ABSENT_U32, FIELDS, KILLED, killed_codes
 from advisor.errors import InvalidValue, TooLarge, not_one_of
 from advisor.protocol.framing import map_header, pack
 from advisor.protocol.points import flattened
@@ -112,7 +112,15 @@ def bodies_of_columns(columns: Mapping[str, Any], rows_max: int = limits.ROWS_BA
     given = _checked_keys(columns)
     dimensions = given.get("dimensions", 1)
     measures = given.pop("measures", {})
-    packed = {key: column_bytes(key, given.pop(key), kind) for key, kind in _COLUMNS.items() if key in given}
+    names: Any = given.pop("components", None)
+    most = {key: 1 for key, field in FIELDS.items() if isinstance(field.absent, bool)} | {"killed": len(KILLED)}
+    if names is not None:
+        if type(names) not in (list, tuple) or {*map(type, names)} - {str}:
+            raise InvalidValue("components", names, "a list of names")
+        most["index"] = len(names) - 1  # the service would wait for the name of what counts beyond
+    packed = {
+        key: column_bytes(key, given.pop(key), kind, most.get(key)) for key, kind in _COLUMNS.items() if key in given
+    }
     measured = {
         key: column_bytes(f"measures.{key}", values, "<f8") for key, values in measures.items() if values is not None
     }
@@ -124,7 +132,7 @@ def bodies_of_columns(columns: Mapping[str, Any], rows_max: int = limits.ROWS_BA
         if len(data) != rows * widths[key]:
             raise InvalidValue(key, f"{len(data) / widths[key]:g} values", f"{rows} values, as index has")
     bodies: list[Body] = []
-    names, index = given.pop("components", None), packed.pop("index")
+    index = packed.pop("index")
     texts = body_of("observe_columns", given)
     for start, end, own_names, own_index in _parts(index, names, rows_max):
         cut: dict[str, Any] = {"index": own_index}
@@ -197,21 +205,22 @@ def _checked_keys(columns: Mapping[str, Any]) -> dict[str, Any]:
     return given | {"dimensions": dimensions} if dimensions > 1 else given
 
 
-def column_bytes(field: str, values: Any, kind: str) -> bytes:
-    """Return a column's little-endian bytes; `kind` is its type, as numpy writes it.
+def column_bytes(field: str, values: Any, kind: str, most: int | None = None) -> bytes:
+    """Return a column's little-endian bytes; `kind` is its type, as numpy writes it. Bytes are returned as they are.
 
-    Raises InvalidValue when a value does not fit the type.
+    Raises InvalidValue when a value does not fit the type, or is above `most`.
     """
     if isinstance(values, bytes):
         return values
     code, width, kinds = _TYPES[kind]
+    bound = 256**width - 1 if most is None else most
     if hasattr(values, "astype"):  # a numpy array, without importing numpy
         if hasattr(values, "mask"):
             raise InvalidValue(field, "a masked array", "a vector without a mask", "leave the masked rows out")
         if values.ndim != 1 or (values.size and values.dtype.kind not in kinds):
             raise InvalidValue(field, f"{values.ndim}-dimensional {values.dtype}", "a vector of numbers")
-        if kind != "<f8" and values.size and not 0 <= int(values.min()) <= int(values.max()) < 256**width:
-            raise InvalidValue(field, int(values.max()), f"integers from 0 to {256**width - 1}")
+        if kind != "<f8" and values.size and not 0 <= int(values.min()) <= int(values.max()) <= bound:
+            raise InvalidValue(field, int(values.max()), f"integers from 0 to {bound}")
         return cast("bytes", values.astype(kind, copy=False).tobytes())
     try:
         column = cast("array[Any]", values if isinstance(values, array) else array(code, values))
@@ -219,6 +228,8 @@ def column_bytes(field: str, values: Any, kind: str) -> bytes:
             column = array(code, column)
     except (TypeError, OverflowError, ValueError) as error:
         raise InvalidValue(field, str(error), f"numbers that fit {8 * width} bits") from error
+    if kind != "<f8" and max(column, default=0) > bound:
+        raise InvalidValue(field, max(column), f"integers from 0 to {bound}")
     if sys.byteorder == "big":
         column = array(code, column)
         column.byteswap()

@@ -7,7 +7,7 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from advisor.domain.task_graphs import TaskGraph
+from advisor.domain.task_graphs import TaskGraph, checked_graph
 
 Ints = NDArray[np.int64]
 
@@ -17,7 +17,7 @@ class Program:
 
     def __init__(self, graph: TaskGraph) -> None:
         self.graph = graph
-        self.count = len(graph)
+        self.count = len(checked_graph(graph))
 
     @cached_property
     def ticks(self) -> list[int]:

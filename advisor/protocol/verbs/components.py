@@ -25,11 +25,6 @@ def _chosen_later(params: Any) -> None:
         raise InvalidValue("free_now", params.free_now, f"at most cores_max, {params.cores_max}")
 
 
-def _for_a_point(params: Any) -> None:
-    if params.cores is not None and params.predictor is None:
-        raise InvalidValue("predictor", None, "given where cores is", "leave both out to know the whole load better")
-
-
 @verb("predict", "read", positional=3)
 class Predict(Question):
     """Return the elapsed time to expect, or the `measure`; `predictor` and `cores` may be arrays.
@@ -134,7 +129,7 @@ class ChooseTogether(Question):
         return [job["component"] for job in self.jobs if isinstance(job.get("component"), str)]
 
 
-@verb("suggest", "read", rule=_for_a_point)
+@verb("suggest", "read")
 class Suggest(Question):
     """Return which (predictor, cores) to run next, the one that narrows the answers most first.
 

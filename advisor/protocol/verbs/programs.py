@@ -56,9 +56,9 @@ class SimulateAsked(Question):
         }
         if isinstance(self.graph, Mapping):
             return replace(self, **listed)
-        from advisor.domain.task_graphs import graph_as_flat  # noqa: PLC0415 - numpy comes with the caller's graph
+        from advisor.domain.task_graphs import checked_graph, graph_as_flat  # noqa: PLC0415 - numpy comes with the graph
 
-        return replace(self, graph=graph_as_flat(self.graph), **listed)
+        return replace(self, graph=graph_as_flat(checked_graph(self.graph)), **listed)
 
     def components_asked(self) -> Sequence[str]:
         """Return the components that task times are predicted of, none where all times are given."""

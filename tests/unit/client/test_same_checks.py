@@ -82,3 +82,28 @@ def test_what_there_is_can_be_looked_at() -> None:
     assert {name for name in dir(advisor) if not name.startswith("_")} == set(advisor.__all__)
     assert repr(AsyncClient("/nowhere")) == "<AsyncClient: unix:/nowhere, disconnected, 0 rows held, 0 acknowledged>"
     assert repr(SyncClient("/nowhere")).startswith("<SyncClient: unix:/nowhere, disconnected, 0 rows held")
+
+
+@pytest.mark.parametrize(
+    ("verb", "asked", "field"),
+    [
+        ("predict", {"component": "m", "cores": True}, "cores"),
+        ("predict", {"component": "m", "prior": "yes"}, "prior"),
+        ("choose_cores", {"component": "m", "cores_max": 4, "count": True}, "count"),
+        ("simulate", {"graph": 5}, "graph"),
+    ],
+)
+def test_a_question_is_refused_by_both(verb: str, asked: dict[str, Any], field: str) -> None:
+    advisor = Advisor()
+    advisor.observe("m", elapsed_s=1.0)
+    for face in (advisor, SyncClient("/nowhere")):
+        with pytest.raises(errors.InvalidValue) as caught:
+            getattr(face, verb)(**asked)
+        assert caught.value.field == field
+
+
+def test_cores_without_a_predictor_are_no_point_to_suggest_for() -> None:
+    advisor = Advisor()
+    advisor.observe("m", predictor=1.0, elapsed_s=1.0)
+    with pytest.raises(errors.InvalidValue, match="predictor"):
+        advisor.suggest("m", cores=3)

@@ -51,6 +51,12 @@ def test_a_column_that_does_not_fit_is_refused_at_the_client(values: object) -> 
     [
         ({"index": [0], "cores": [1]}, "elapsed_s"),
         ({"index": [0], "cores": [1], "elapsed_s": [1, 2]}, "elapsed_s"),
+        ({"index": [1], "cores": [1], "elapsed_s": [1], "components": ["a"]}, "index"),
+        ({"index": np.array([1]), "cores": [1], "elapsed_s": [1], "components": ["a"]}, "index"),
+        ({"index": [0], "cores": [1], "elapsed_s": [1], "components": "a"}, "components"),
+        ({"index": [0], "cores": [1], "elapsed_s": [1], "components": [1]}, "components"),
+        ({"index": [0], "cores": [1], "elapsed_s": [1], "killed": [3]}, "killed"),
+        ({"index": [0], "cores": [1], "elapsed_s": [1], "ok": [2]}, "ok"),
         ({"index": [0], "cores": [1], "elapsed_s": [1], "core": [1]}, "columns"),
         ({"index": [0], "cores": [1], "elapsed_s": [1], "measures": {"joules": [1]}}, "measures"),
         ({"index": [0], "cores": [1], "elapsed_s": [1], "measures": {"energy_j": []}}, "energy_j"),
@@ -108,7 +114,7 @@ def test_a_batch_with_many_names_is_cut_and_each_part_has_its_own() -> None:
         columns = columns_of_bins(params, ConnectionNames())
         found += [(columns.components.names[i], t) for i, t in zip(columns.index, columns.elapsed_s, strict=True)]
     assert found == [(names[i], t) for i, t in zip(index, seconds, strict=True)]
-    with pytest.raises(InvalidValue, match="below 1300"):
+    with pytest.raises(InvalidValue, match="from 0 to 1299"):
         encoding.bodies_of_columns({"components": names, "index": [1300], "cores": [1.0], "elapsed_s": [1.0]})
 
 

@@ -276,16 +276,18 @@ def checked_fields(given: Any, values: int) -> dict[str, Any]:
     if not isinstance(given, Mapping):
         raise InvalidValue("row", given, bound_text("invalid_row"))
     there = cast("Mapping[str, Any]", given)
-    for name in there:
-        if name not in FIELDS:
-            raise UnknownKey(
-                f"a row has no field {name[:40]!r}", field=name, value=name, bound=", ".join(FIELDS),
-                hint=nearest(name, ("predictor", "cores", "elapsed_s", *FIELDS)),
-            )  # fmt: skip
+    if not there.keys() <= FIELDS.keys():
+        name = next(name for name in there if name not in FIELDS)
+        raise UnknownKey(
+            f"a row has no field {name[:40]!r}", field=name, value=name, bound=", ".join(FIELDS),
+            hint=nearest(name, ("predictor", "cores", "elapsed_s", *FIELDS)),
+        )  # fmt: skip
     found: dict[str, Any] = {}
-    for name, field in FIELDS.items() if len(there) > 1 else ((name, FIELDS[name]) for name in there):
-        if (value := there.get(name)) is not None and (value := field.check(name, value)) != field.absent:
-            found[name] = value
+    for name in FIELDS if len(there) > 1 else there:
+        if name in there and (value := there[name]) is not None:
+            field = FIELDS[name]
+            if (value := field.check(name, value)) != field.absent:
+                found[name] = value
     if found.pop("dimensions", values) != values:
         raise InvalidValue("dimensions", there["dimensions"], f"{values}, the values of predictor")
     return found
@@ -302,19 +304,22 @@ def row_of(component: Any, predictor: Any, cores: Any, elapsed_s: Any, optional:
     """
     name = _name("component", component) if type(component) is str else checked_name("component", component)
     if (
-        not optional
-        and type(elapsed_s) is float
+        type(elapsed_s) is float
         and type(cores) in PLAIN
         and type(predictor) in PLAIN
         and _T_LOW <= elapsed_s <= _T_HIGH
         and _P_LOW <= cores <= _P_HIGH
         and 0.0 <= predictor <= _X
     ):
-        return [name, float(predictor), float(cores), elapsed_s]
-    point = () if predictor is None else point_of(predictor)
-    for (code, (field, low, high)), value in zip(BOUNDS.items(), (0.0, cores, elapsed_s), strict=False):
-        if (type(value) not in PLAIN and not is_number(value)) or not low <= value <= high:
-            raise InvalidValue(field, value, bound_text(code))
-    row = [name, list(point) if len(point) > 1 else point[0] if point else None, float(cores), float(elapsed_s)]
-    found = checked_fields(optional, len(point) or 1) if optional else None
-    return [*row, found] if found else row
+        row: list[Any] = [name, float(predictor), float(cores), elapsed_s]
+        values = 1
+    else:
+        point = () if predictor is None else point_of(predictor)
+        for (code, (field, low, high)), value in zip(BOUNDS.items(), (0.0, cores, elapsed_s), strict=False):
+            if not is_number(value) or not low <= value <= high:
+                raise InvalidValue(field, value, bound_text(code))
+        x, values = list(point) if len(point) > 1 else point[0] if point else None, len(point) or 1
+        row = [name, x, float(cores), float(elapsed_s)]
+    if optional and (found := checked_fields(optional, values)):
+        row.append(found)
+    return row

@@ -9,9 +9,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any, Protocol, cast
+from typing import Any, Protocol, TypeVar, cast
 
 import msgpack
+import msgspec
+from msgspec import Raw
 
 from advisor.domain import limits
 from advisor.errors import AdvisorError, MalformedMessage, TooLarge
@@ -25,7 +27,6 @@ HEAD_BYTES = 64  # of a faulty message: enough to find its msgid
 WHOLE_BYTES_MAX = 2**9  # of a read that may be one message: nested headers in it claim 0.7 MB, and nothing stays
 
 _BINS = frozenset((0xC4, 0xC5, 0xC6))
-_FIXMAP, _MAP16, _FIXARRAY = 0x80, 0xDE, 0x90
 _COLUMNS_METHOD = b"\xafobserve_columns"  # as MessagePack has it
 _REQUEST_START = b"\x94"  # an array of four
 _LENGTH_WORDS = {"str": "a text", "bin": "a bin", "array": "an array", "map": "a map"}
@@ -46,11 +47,11 @@ class Unpacker(Protocol):
     def tell(self) -> int: ...
     def unpack(self) -> Any: ...
     def read_array_header(self) -> int: ...
-    def read_map_header(self) -> int: ...
     def __iter__(self) -> Iterator[Any]: ...
 
 
 _UnpackerType = Callable[..., Unpacker]
+Parts = TypeVar("Parts", list[Raw], dict[str, Raw])
 
 
 def new_unpacker() -> Unpacker:
@@ -183,18 +184,10 @@ def check_size(message: bytes, structure_bytes_max: int) -> None:
         raise TooLarge("bytes of a message", len(message), limits.MESSAGE_BYTES_MAX, "cut the batch")
     if len(message) <= structure_bytes_max:
         return
-    walker = new_unpacker()
-    walker.feed(message)
-    payload = 0
-    if message[0] & 0xF0 == _FIXARRAY:
-        items = walker.read_array_header()
-        for _ in range(items - 1):
-            if message.startswith(_COLUMNS_METHOD, walker.tell()) and len(message) > limits.ROWS_BYTES_MAX:
-                raise TooLarge("bytes of a batch", len(message), limits.ROWS_BYTES_MAX, "cut the batch")
-            walker.skip()
-        if items and message[walker.tell()] & 0xF0 == _FIXARRAY:  # the parameters
-            for _ in range(walker.read_array_header()):
-                payload += _payload_bytes(walker, message, PAYLOAD_DEPTH_MAX)
+    parts = _parts_of(message, list[Raw])
+    if _COLUMNS_METHOD in map(bytes, parts[:-1]) and len(message) > limits.ROWS_BYTES_MAX:
+        raise TooLarge("bytes of a batch", len(message), limits.ROWS_BYTES_MAX, "cut the batch")
+    payload = sum(_payload_bytes(each, PAYLOAD_DEPTH_MAX) for last in parts[-1:] for each in _parts_of(last, list[Raw]))
     if len(message) - payload > structure_bytes_max:
         raise TooLarge(
             "bytes of a message outside its columns", len(message) - payload, structure_bytes_max,
@@ -202,21 +195,21 @@ def check_size(message: bytes, structure_bytes_max: int) -> None:
         )  # fmt: skip
 
 
-def _payload_bytes(walker: Unpacker, message: bytes, depth: int) -> int:
-    """Return the bytes of `bin` in the next object, in it or in the values of its map; step over it."""
-    start = walker.tell()
-    kind = message[start]
-    small_map = kind & 0xF0 == _FIXMAP or (
-        kind == _MAP16 and int.from_bytes(message[start + 1 : start + 3]) <= PAYLOAD_MAP_ITEMS_MAX
-    )
-    if not small_map or not depth:
-        walker.skip()
-        return walker.tell() - start if kind in _BINS else 0
-    payload = 0
-    for _ in range(walker.read_map_header()):
-        walker.skip()
-        payload += _payload_bytes(walker, message, depth - 1)
-    return payload
+def _payload_bytes(part: Raw, depth: int) -> int:
+    """Return the bytes of `bin` in a part of a message, in it or in the values of its map."""
+    values = _parts_of(part, dict[str, Raw]) if depth else {}
+    if 0 < len(values) <= PAYLOAD_MAP_ITEMS_MAX:
+        return sum(_payload_bytes(each, depth - 1) for each in values.values())
+    data = memoryview(part)
+    return len(data) if data[0] in _BINS else 0
+
+
+def _parts_of(data: bytes | Raw, shape: type[Parts]) -> Parts:
+    """Return the parts of an array or a map, undecoded; none where it is another thing."""
+    try:
+        return msgspec.msgpack.decode(data, type=shape)
+    except (msgspec.DecodeError, RecursionError):  # what it is, is looked at later
+        return shape()
 
 
 def call_id(head: bytes) -> int | None:

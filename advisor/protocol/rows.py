@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import replace
 from itertools import chain
 from typing import Any, cast
 
@@ -67,33 +67,15 @@ def columns_of_rows(params: verbs.ObserveRows | Sequence[Any], book: NameBook | 
     rows = params.rows if isinstance(params, verbs.ObserveRows) else params
     book = NameBook() if book is None else book
     misread: _Misread = {}
-    plain = _plain_rows(rows, book)
-    if plain is None:
-        plain = _rows_one_by_one(rows, book, misread)
-    more = columns_from_fields(_optional_fields(rows, misread), len(rows)) if plain.maps else {}
-    more["misread"] = _misread(misread, len(rows)) if misread else None
-    return Columns(
-        plain.names, plain.index, plain.predictor, plain.cores, plain.elapsed_s,
-        further=plain.further, absent=plain.absent, **more,
-    )  # fmt: skip
+    columns, maps = _plain_rows(rows, book) or (_rows_one_by_one(rows, book, misread), True)
+    if not maps:
+        return columns
+    fields = columns_from_fields(_optional_fields(rows, misread), len(rows))
+    return replace(columns, **fields | {"misread": _misread(misread, len(rows)) if misread else None})
 
 
-@dataclass(frozen=True, slots=True)
-class _Plain:
-    """The values that every row has; `maps` says that some rows have more."""
-
-    names: ComponentNames
-    index: NDArray[np.int64]
-    predictor: NDArray[np.float64]
-    cores: NDArray[np.float64]
-    elapsed_s: NDArray[np.float64]
-    maps: bool
-    further: NDArray[np.float64] | None = None
-    absent: NDArray[np.bool_] | None = None
-
-
-def _plain_rows(rows: Sequence[Any], book: NameBook) -> _Plain | None:
-    """Return the rows' plain values, all at once; None when one of them needs a closer look."""
+def _plain_rows(rows: Sequence[Any], book: NameBook) -> tuple[Columns, bool] | None:
+    """Return what every row has, all at once, and whether some have more; None when one of them needs a closer look."""
     try:
         widths = {*map(len, rows)}
         if 5 in widths and widths <= {4, 5}:
@@ -111,7 +93,7 @@ def _plain_rows(rows: Sequence[Any], book: NameBook) -> _Plain | None:
         absent = np.ones(len(rows), np.bool_) if predictor[0] is None and {*predictor} == {None} else None
         x, further = _plain_points(predictor) if absent is None else (np.ones(len(rows)), None)
         p, t = _floats(values[2::4]), _floats(values[3::4])
-        return _Plain(book.names, index, x, p, t, 5 in widths, further, absent)
+        return Columns(book.names, index, x, p, t, further=further, absent=absent), 5 in widths
     except (TypeError, ValueError):
         return None
 
@@ -131,8 +113,8 @@ def _floats(values: Sequence[Any]) -> NDArray[np.float64]:
     return np.fromiter(values, np.float64, len(values))
 
 
-def _rows_one_by_one(rows: Sequence[Any], book: NameBook, misread: _Misread) -> _Plain:
-    """Return the rows' plain values; rows that cannot be read go to `misread`, and have good values in their place."""
+def _rows_one_by_one(rows: Sequence[Any], book: NameBook, misread: _Misread) -> Columns:
+    """Return what every row has; rows that cannot be read go to `misread`, and have good values in their place."""
     names = [""] * len(rows)
     numbers = np.ones((3, len(rows)))
     further: dict[int, list[float]] = {}
@@ -150,10 +132,9 @@ def _rows_one_by_one(rows: Sequence[Any], book: NameBook, misread: _Misread) -> 
         if len(point) > 1:
             further[i] = point[1:]
     index = book.index_of(names)
-    return _Plain(
-        book.names, index, *numbers, maps=True, further=vectors.further_of(further, len(rows)),
-        absent=absent if absent.any() else None,
-    )  # fmt: skip
+    more = vectors.further_of(further, len(rows))
+    x, p, t = numbers
+    return Columns(book.names, index, x, p, t, further=more, absent=absent if absent.any() else None)
 
 
 def _plain_row(row: Any) -> tuple[str, list[float], float, float]:

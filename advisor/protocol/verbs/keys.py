@@ -138,7 +138,8 @@ else:  # what the wire has
     OneOrMore = list
     Explore = Annotated[Any, Further(checked_explore), Meta(title="boolean, or `freeze`")]
     Profile = record(producer=Name, incarnation=Bin128)
-    Clock = record(ticks_per_s=Number, anchors=Annotated[list[Any], Meta(max_length=limits.CLOCK_ANCHORS_MAX)])
+    Anchor = Annotated[tuple[int, int], Meta(description="a pair [ticks, ns] of whole numbers")]
+    Clock = record(ticks_per_s=Number, anchors=Annotated[list[Anchor], Meta(max_length=limits.CLOCK_ANCHORS_MAX)])
     Measured = record(**dict.fromkeys(MEASURES, Bin64))
     Graph = record(
         unit=Annotated[str, within_bytes(8)], times=Bin64, edges=Bin64, names=Texts, types=Texts, type=Bin32, size=Bin64,

@@ -48,6 +48,7 @@ _BOUNDED = Repr()  # of lists and maps: their first items only, to a depth of 2
 _BOUNDED.maxlevel = 2
 NETWORKS_REPORTED = 8  # ids reported where one is not known
 TEXT_CHARACTERS_MAX = 300  # of a hostile value, repeated in an error: enough to recognise it, too little to hurt a log
+BY_CODE: dict[str, type[AdvisorError]] = {}  # each class by its code on the wire
 BOUND_CHARACTERS_MAX = 500  # of a bound: the keys of `watch`, the longest list, take 340
 
 
@@ -77,8 +78,14 @@ class AdvisorError(Exception):
         What to do about it.
     """
 
-    code: ClassVar[str] = "error"
+    code: ClassVar[str] = "error"  # on the wire; each class has its own
     retry: bool = False
+
+    def __init_subclass__(cls, code: str = "") -> None:
+        super().__init_subclass__()
+        if code:
+            cls.code = code
+            BY_CODE[code] = cls
 
     def __init__(
         self, message: str, *, field: str | None = None, value: object = None, bound: object = None, hint: str = ""
@@ -106,16 +113,12 @@ class AdvisorError(Exception):
         return from_dict, (self.as_dict(),)  # from one process to another it is what it is on the wire
 
 
-class CallerError(AdvisorError):
+class CallerError(AdvisorError, code="caller"):
     """The request is at fault; sending it again fails again."""
 
-    code = "caller"
 
-
-class InvalidValue(CallerError, ValueError):
+class InvalidValue(CallerError, ValueError, code="invalid"):
     """A value is outside its domain, or of the wrong type or shape."""
-
-    code = "invalid"
 
     def __init__(self, field: str, value: object, bound: str, hint: str = "") -> None:
         super().__init__(
@@ -142,10 +145,8 @@ def not_one_of(field: str, value: object, known: Iterable[str], also: str = "") 
     return InvalidValue(field, value, f"one of {', '.join(words)}{also}", nearest(value, words))
 
 
-class TooLarge(CallerError, ValueError):
+class TooLarge(CallerError, ValueError, code="too_large"):
     """A named limit is exceeded."""
-
-    code = "too_large"
 
     def __init__(self, field: str, value: object, bound: int | float, hint: str = "") -> None:
         super().__init__(
@@ -153,28 +154,20 @@ class TooLarge(CallerError, ValueError):
         )
 
 
-class UnknownKey(CallerError, KeyError):
+class UnknownKey(CallerError, KeyError, code="unknown_key"):
     """A key that the method does not have."""
 
-    code = "unknown_key"
 
-
-class UnknownMethod(CallerError):
+class UnknownMethod(CallerError, code="unknown_method"):
     """A method that the protocol does not have."""
 
-    code = "unknown_method"
 
-
-class MalformedMessage(CallerError):
+class MalformedMessage(CallerError, code="malformed"):
     """Bytes that are no message of the protocol; the connection closes after it."""
 
-    code = "malformed"
 
-
-class UnknownComponent(CallerError, KeyError):
+class UnknownComponent(CallerError, KeyError, code="unknown_component"):
     """A component that was never observed."""
-
-    code = "unknown_component"
 
     def __init__(self, component: str, near: Sequence[str] = ()) -> None:
         meant = f"did you mean {' or '.join(map(repr, near))}?" if near else ""
@@ -187,10 +180,8 @@ class UnknownComponent(CallerError, KeyError):
         )
 
 
-class UnknownNetwork(CallerError, KeyError):
+class UnknownNetwork(CallerError, KeyError, code="unknown_network"):
     """An id that no network was defined by."""
-
-    code = "unknown_network"
 
     def __init__(self, network: object, known: Sequence[str] = ()) -> None:
         some = ", ".join(known[:NETWORKS_REPORTED]) + (", …" if len(known) > NETWORKS_REPORTED else "")
@@ -203,59 +194,55 @@ class UnknownNetwork(CallerError, KeyError):
         )
 
 
-class UnknownProgram(CallerError, KeyError):
+class UnknownProgram(CallerError, KeyError, code="unknown_program"):
     """A program of which no run was observed."""
 
-    code = "unknown_program"
 
-
-class NotEnoughData(CallerError):
+class NotEnoughData(CallerError, code="not_enough_data"):
     """A component is known, but not yet well enough to answer."""
 
-    code = "not_enough_data"
 
-
-class Unsupported(CallerError):
+class Unsupported(CallerError, code="unsupported"):
     """A legal request that this version cannot represent."""
 
-    code = "unsupported"
 
-
-class NetworkSyntax(CallerError, ValueError):
+class NetworkSyntax(CallerError, ValueError, code="network_syntax"):
     """A network text that does not read."""
 
-    code = "network_syntax"
-
     def __init__(self, message: str, *, line: int, column: int, hint: str = "") -> None:
-        self.line = line
-        self.column = column
         super().__init__(
             f"line {line}, column {column}: {message}", field="network", bound=f"{line}:{column}", hint=hint
         )
 
+    @property
+    def line(self) -> int:
+        """Where it does not read, counted from 1; 0: not known."""
+        return self._place(0)
 
-class MissingShares(CallerError):
+    @property
+    def column(self) -> int:
+        """As `line`."""
+        return self._place(2)
+
+    def _place(self, part: int) -> int:
+        found = str(self.bound).partition(":")[part]
+        return int(found) if found.isdigit() else 0
+
+
+class MissingShares(CallerError, code="missing_shares"):
     """A choice whose shares, or a component whose visits, nobody gave."""
 
-    code = "missing_shares"
 
-
-class ImpossibleTarget(CallerError):
+class ImpossibleTarget(CallerError, code="impossible"):
     """A target that no allocation meets; `field` is the component and `bound` the best it can do."""
 
-    code = "impossible"
 
-
-class TargetNotReached(CallerError):
+class TargetNotReached(CallerError, code="not_reached"):
     """A target that no allocation found meets, though none is proved impossible; `bound` is what the best found reaches."""
 
-    code = "not_reached"
 
-
-class SequenceGap(CallerError):
+class SequenceGap(CallerError, code="sequence_gap"):
     """A numbered batch that is not the next one; `bound` is the number expected."""
-
-    code = "sequence_gap"
 
     def __init__(self, sequence: int, expected: int) -> None:
         super().__init__(
@@ -267,109 +254,73 @@ class SequenceGap(CallerError):
         )
 
 
-class Unauthorized(CallerError):
+class Unauthorized(CallerError, code="unauthorized"):
     """No token was given where one is needed, or a wrong one."""
 
-    code = "unauthorized"
 
-
-class Mismatch(CallerError, ValueError):
+class Mismatch(CallerError, ValueError, code="mismatch"):
     """Two states that cannot be put together."""
 
-    code = "mismatch"
 
-
-class ServiceError(AdvisorError):
+class ServiceError(AdvisorError, code="service"):
     """The service cannot answer now; the same request may succeed later."""
 
-    code = "service"
     retry = True
 
 
-class Unavailable(ServiceError):
+class Unavailable(ServiceError, code="unavailable"):
     """Starting, stopping, superseded by a newer connection, or overloaded."""
 
-    code = "unavailable"
 
-
-class UnknownNameId(ServiceError):
+class UnknownNameId(ServiceError, code="unknown_name_id"):
     """A column index that this connection has not named yet."""
 
-    code = "unknown_name_id"
 
-
-class StorageFailed(ServiceError):
+class StorageFailed(ServiceError, code="storage_failed"):
     """The state file cannot be written (disk full, read-only); nothing was lost, nothing was acknowledged."""
 
-    code = "storage_failed"
 
-
-class WorkFailed(ServiceError):
+class WorkFailed(ServiceError, code="work_failed"):
     """A worker process was killed, by its deadline or from outside."""
 
-    code = "work_failed"
 
-
-class StateError(AdvisorError):
+class StateError(AdvisorError, code="state"):
     """The state file is at fault."""
 
-    code = "state"
 
-
-class StateLocked(StateError):
+class StateLocked(StateError, code="state_locked"):
     """Another service has the state file open."""
 
-    code = "state_locked"
+
+class StateDamaged(StateError, code="state_damaged"):
+    """A checksum in the state file does not match."""
+
+    def __init__(self, message: str, *, hint: str = "") -> None:
+        super().__init__(message, field="state", hint=hint)
 
 
-class StateDamaged(StateError):
-    """A checksum in the state file does not match; `components` names what is lost."""
-
-    code = "state_damaged"
-
-    def __init__(self, message: str, *, components: tuple[str, ...] = (), hint: str = "") -> None:
-        self.components = components
-        super().__init__(message, field="state", value=", ".join(components[:8]) or None, hint=hint)
-
-
-class StateTooNew(StateError):
+class StateTooNew(StateError, code="state_too_new"):
     """A later version of Advisor wrote the state."""
 
-    code = "state_too_new"
 
-
-class ConnectionFailed(AdvisorError, ConnectionError):
+class ConnectionFailed(AdvisorError, ConnectionError, code="connection_failed"):
     """Nobody answers at the address; raised by the client only."""
 
-    code = "connection_failed"
     retry = True
 
 
-class NotAnswered(AdvisorError, TimeoutError):
+class NotAnswered(AdvisorError, TimeoutError, code="not_answered"):
     """The connection stands, and what was waited for did not come in time; raised by the client only."""
 
-    code = "not_answered"
     retry = True
 
 
-class ConcurrentUse(AdvisorError, RuntimeError):
+class ConcurrentUse(AdvisorError, RuntimeError, code="concurrent_use"):
     """A second thread called an `Advisor` while a first one was inside it; the call did nothing."""
-
-    code = "concurrent_use"
 
 
 class RowsRefused(UserWarning):
     """A client's first rows that the service refused, and why; the others are counted in its `stats`."""
-
-
-def _codes(cls: type[AdvisorError]) -> dict[str, type[AdvisorError]]:
-    found = {cls.code: cls}
-    for child in cls.__subclasses__():
-        found |= _codes(child)
-    return found
-
-
-BY_CODE: Mapping[str, type[AdvisorError]] = _codes(AdvisorError)
 
 
 def from_dict(wire: Mapping[str, Any]) -> AdvisorError:
@@ -385,10 +336,5 @@ def from_dict(wire: Mapping[str, Any]) -> AdvisorError:
         bound=wire.get("bound"),
         hint=str(wire.get("hint") or ""),
     )
-    if isinstance(error, NetworkSyntax):
-        line, _, column = str(error.bound).partition(":")
-        error.line, error.column = (int(line), int(column)) if line.isdigit() and column.isdigit() else (0, 0)
-    if isinstance(error, StateDamaged):
-        error.components = ()
     error.retry = retry
     return error

@@ -30,34 +30,23 @@ class CoreRequest:
     risk: float = 0.0
 
 
-def plain_request(
-    cores_max: Any, usual: Any, tolerance: Any, objective: Any, explore: Any, count: Any, risk: Any
-) -> CoreRequest:
-    """Return the request of a question without sets and runs under way, checked once; raises InvalidValue, TooLarge."""
+def plain_request(cores_max: Any, *asked: Any) -> CoreRequest:
+    """Return the request of a question without sets and runs under way, checked once; `asked` as in `core_request`."""
     try:
-        return _plain_request(cores_max, usual, tolerance, objective, explore, count, risk)
+        return _plain_request(cores_max, *asked)
     except TypeError:  # a value that has no hash is none that is legal: say so
-        return _plain_request.__wrapped__(cores_max, usual, tolerance, objective, explore, count, risk)
+        return _plain_request.__wrapped__(cores_max, *asked)
 
 
 @lru_cache(maxsize=REQUESTS_KEPT, typed=True)
-def _plain_request(
-    cores_max: Any, usual: Any, tolerance: Any, objective: Any, explore: Any, count: Any, risk: Any
-) -> CoreRequest:
-    allowed = allowed_in_all("", cores_max, None, None)
-    return core_request(allowed, usual, tolerance, objective, explore, count, None, risk)
+def _plain_request(cores_max: Any, *asked: Any) -> CoreRequest:
+    return core_request(allowed_in_all("", cores_max, None, None), *asked)
 
 
 def core_request(
-    allowed: AllowedCores,
-    usual: Any,
-    tolerance: Any,
-    objective: Any,
-    explore: Any,
-    count: Any,
-    under_way: Any,
-    risk: Any,
-) -> CoreRequest:
+    allowed: AllowedCores, usual: Any, tolerance: Any, objective: Any, explore: Any, count: Any, risk: Any,
+    under_way: Any = None,
+) -> CoreRequest:  # fmt: skip
     """Return a request of checked values; raises InvalidValue."""
     tolerance = number("tolerance", tolerance, 0.0, 1.0, "0.05 is 5 %")
     risk = number("risk", risk, 0.0, 1.0, "0: expected times; 1: upper ends of the intervals")

@@ -157,11 +157,11 @@ class ComponentQuestions:
         InvalidValue, TooLarge, UnknownKey
         """
         own = self._asking.allowed_of(checked_name("component", component))
+        asked = usual, tolerance, objective, explore, count, risk
         if own is None and allowed is None and under_way is None:
-            request = plain_request(cores_max, usual, tolerance, objective, explore, count, risk)
+            request = plain_request(cores_max, *asked)
         else:
-            counts = allowed_in_all(component, cores_max, allowed, own)
-            request = core_request(counts, usual, tolerance, objective, explore, count, under_way, risk)
+            request = core_request(allowed_in_all(component, cores_max, allowed, own), *asked, under_way)
         level = checked_level(level)
         if machine is not None:
             machine = checked_name("machine", machine)

@@ -166,16 +166,12 @@ class Network:
 
 
 def _as_map(node: Node) -> dict[str, Any]:
-    plain: dict[str, Any] = {"kind": node.kind}
+    found: dict[str, Any] = {"kind": node.kind}
     for key in (*KINDS[node.kind].keys, *COMMON_KEYS[1:]):
         value = getattr(node, key)
         if value or key in REQUIRED.get(node.kind, ()) or (key == "consumes" and value is not None):
-            plain[key] = _listed(value)
-    return plain
-
-
-def _listed(value: Any) -> Any:
-    return [_listed(item) for item in cast("tuple[Any, ...]", value)] if isinstance(value, tuple) else value
+            found[key] = plain(value)
+    return found
 
 
 def _check_tree(nodes: Sequence[Node]) -> None:

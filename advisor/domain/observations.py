@@ -88,8 +88,8 @@ class ComponentNames:
 class Misread:
     """Rows that came in no readable form: masks (n,) by code, disjoint, and what the first of them were."""
 
-    codes: Mapping[str, Bools]
-    values: Mapping[int, Any]
+    codes: dict[str, Bools]
+    values: dict[int, Any]
 
     def select_rows(self, rows: Any, n: int) -> Misread:
         """Return what is left of it in the given ones of `n` rows."""
@@ -98,12 +98,6 @@ class Misread:
             {code: mask[rows] for code, mask in self.codes.items()},
             {new: self.values[old] for old, new in places.items()},
         )
-
-    def and_also(self, other: Misread | None) -> Misread:
-        """Return both; of a row that is in both, this one's value."""
-        if other is None:
-            return self
-        return Misread({**self.codes, **other.codes}, {**other.values, **self.values})
 
 
 @dataclass(frozen=True, slots=True)
@@ -346,7 +340,7 @@ def named_columns(machines: Any, networks: Any, labels: Any, n: int) -> dict[str
     Raises InvalidValue when a column is neither, of another length, or a number has no label.
     """
     found: dict[str, Any] = {}
-    misread: Misread | None = None
+    misread = Misread({}, {})
     for field_name, values in (("machine", machines), ("network", networks)):
         if values is None:
             continue
@@ -354,9 +348,7 @@ def named_columns(machines: Any, networks: Any, labels: Any, n: int) -> dict[str
         number, names, unnamed = vectors.named(known, numbers)
         found |= {field_name: number, f"{field_name}s": names}
         if unnamed is not None:
-            first = np.flatnonzero(unnamed)[: limits.FIRST_REFUSALS].tolist()
-            reported = Misread(
-                {f"invalid_{field_name}": unnamed}, {row: shorten(known[int(numbers[row])]) for row in first}
-            )
-            misread = reported if misread is None else misread.and_also(reported)
-    return found | {"misread": misread}
+            misread.codes[f"invalid_{field_name}"] = unnamed
+            for row in np.flatnonzero(unnamed)[: limits.FIRST_REFUSALS].tolist():
+                misread.values.setdefault(row, shorten(known[int(numbers[row])]))
+    return found | {"misread": misread if misread.codes else None}

@@ -141,7 +141,10 @@ def asked_by(question: type[Params], given: Mapping[str, Any], **instead: Any) -
     found = {key: given[key] for key in question.verb.keys if key in given} | instead
     found = {key: by_name(key, value) if _is_pairs(value) else value for key, value in found.items()}
     # An advisor in process is fresh always, and takes no word for it: what is not wanted is not said.
-    return {key: value for key, value in found.items() if value is not None and not (key in WANTED and value is False)}
+    return {
+        key: value for key, value in found.items()
+        if key in question.verb.required or (value is not None and not (key in WANTED and value is False))
+    }  # fmt: skip
 
 
 def _is_pairs(value: Any) -> bool:

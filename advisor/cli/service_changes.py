@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Iterator
-from functools import partial
 from typing import Any
 
 import click
@@ -60,15 +59,10 @@ def _or_clear(key: str, form: str) -> Callable[[Given], Given]:
     return one_of_both
 
 
-def _changed(client: Any, request: Given, _: Given, *, verb: str, key: str) -> Given:
-    """Set a key of a component, to None where it is absent."""
-    return {key: None} | request | dict(getattr(client, verb)(**{key: None} | request) or {})
-
-
 @asks(
     v.Pin, COMPONENT, click.argument("model", required=False),
     click.option("--clear", is_flag=True, help="Let the evidence choose the model again."),
-    leave=(*NO_OPTIONS, "model"), keys=_or_clear("model", "a MODEL"), answer=partial(_changed, verb="pin", key="model"),
+    leave=(*NO_OPTIONS, "model"), keys=_or_clear("model", "a MODEL"), echo=("component", "model"),
 )  # fmt: skip
 def pin_command(found: Given) -> Iterator[Printed]:
     """Hold COMPONENT of a service to MODEL, whatever the evidence says; --clear ends that."""
@@ -79,8 +73,7 @@ def pin_command(found: Given) -> Iterator[Printed]:
 @asks(
     v.SetAllowed, COMPONENT, click.argument("allowed", required=False, type=options.ALLOWED, metavar="[COUNTS]"),
     click.option("--clear", is_flag=True, help="Allow every count."),
-    leave=(*NO_OPTIONS, "allowed"), keys=_or_clear("allowed", "counts"),
-    answer=partial(_changed, verb="set_allowed", key="allowed"),
+    leave=(*NO_OPTIONS, "allowed"), keys=_or_clear("allowed", "counts"), echo=("component", "allowed"),
 )  # fmt: skip
 def set_allowed_command(found: Given) -> Iterator[Printed]:
     """Set the core counts that COMPONENT of a service allows: 1,2,4, or 8..64:8, or power_of=2,max=64; --clear ends that."""

@@ -245,3 +245,12 @@ def test_a_choice_for_an_unknown_name_names_the_known_one_and_forms_are_shown_as
     done = invoke("choose-cores", "squar", "--allowed", "power_of=2,max=8", "--table", table)
     assert "component 'squar' was never observed: did you mean 'square'?" in done.output
     assert "multiple_of=8,max=64" in invoke("choose-cores", "--help").output
+
+
+def test_ten_commands_have_manners_of_their_own() -> None:
+    """The others follow from the declaration of a verb, of the file that they write, or of the service's settings."""
+    commands = {name: advisor.get_command(click.Context(advisor), name) for name in COMMANDS}
+    made = {name: found.callback.__code__.co_name for name, found in commands.items()}
+    assert {name for name, function in made.items() if function not in ("ask", "write", "serve_command")} == {
+        "advise", "demo", "explain", "import", "learn", "network", "profile", "replay", "simulate", "slurm",
+    }  # fmt: skip

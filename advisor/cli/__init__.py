@@ -40,7 +40,7 @@ COMMANDS = {
     "forget": ("advisor.cli.service_changes", "Weaken or drop what a service has learned of a component."),
     "set-allowed": ("advisor.cli.service_changes", "Set the core counts that a component allows."),
     "pin": ("advisor.cli.service_changes", "Hold a component to one model, or let the evidence choose again."),
-    "profile": ("advisor.cli.profiling", "Show where the time of a run of tasks went, or compare several runs."),
+    "profile": ("advisor.cli.profiling", "Show where the time of a run of tasks went, and what to do."),
     "observe-run": ("advisor.cli.service_changes", "Teach a service a run of a whole task-parallel program."),
     "predict-run": ("advisor.cli.asking", "Predict a run of a program: larger inputs, more workers."),
     "export": ("advisor.cli.states", "Write what was learned to a file."),

@@ -34,6 +34,9 @@ LIST = {"type": options.NUMBERS, "multiple": True}
 BY_BOX = {"type": options.key_numbers(), "multiple": True}
 WHOLE_BY_BOX: dict[str, Any] = {"type": options.key_numbers(int), "multiple": True}
 CURRENT = "What is in use: BOX=N for every box, or a file that --json wrote. It stays unless a change gains 5 %."
+TURNS = (
+    "Whether components take turns on shared cores; scarce: where cores are fewer, better: wherever that does better."
+)
 COST = "Of cost: core_s=N, latency_s=N, record=N (its worth)."
 FORMS: dict[str, dict[str, Any]] = {
     "shares": LIST,
@@ -41,7 +44,11 @@ FORMS: dict[str, dict[str, Any]] = {
     "fan_outs": LIST,
     "returns": {"type": float, "multiple": True},
     "pinned": {"name": "pin", "into": "pin", "help": "Cores that a box has, whatever else."} | WHOLE_BY_BOX,
-    "allowed": {"type": options.ALLOWED},
+    "allowed": {
+        "type": options.ALLOWED,
+        "help": "Cores that an instance may have; what a component itself allows holds, too.",
+    },
+    "turns": {"help": TURNS},
     "current": {"type": options.CURRENT, "multiple": True, "help": CURRENT},
     "scale": {"name": "speed", "into": "speed", "help": "What if: BOX=2 is twice as fast as it is."} | BY_BOX,
     "components": {"name": "component", "into": "component", "type": options.KEY_TEXT, "multiple": True},
@@ -276,7 +283,7 @@ def _advices(client: SyncClient, request: Given, given: Given) -> Iterator[Given
     click.option("--count", type=int, help="End after so many advices."),
     click.option("--within", "within_s", type=float, help="End after so many seconds without one."),
     *TARGETS, served=True, leave=("network", "target", "evidence", "watch"), keys=_keys_of, answer=_advices,
-    forms=FORMS | {"change_cost_s": {"type": float}},
+    forms=FORMS | {"change_cost_s": {"type": float, "help": "Seconds that the network stands still for a change."}},
 )  # fmt: skip
 def watch_command(found: Given) -> Iterator[Printed]:
     """Watch NETWORK, a file of S-Net text: print the allocation, and each better one that is worth the change.

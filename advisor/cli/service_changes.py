@@ -65,7 +65,7 @@ def _or_clear(key: str, form: str) -> Callable[[Given], Given]:
     leave=(*NO_OPTIONS, "model"), keys=_or_clear("model", "a MODEL"), echo=("component", "model"),
 )  # fmt: skip
 def pin_command(found: Given) -> Iterator[Printed]:
-    """Hold COMPONENT of a service to MODEL, whatever the evidence says; --clear ends that."""
+    """Hold COMPONENT of a service to MODEL (a wrong name lists them), whatever the evidence says; --clear ends that."""
     held = f"held to {found['model']}" if found["model"] else "answered by what the evidence supports"
     yield f"{found['component']} is {held}"
 

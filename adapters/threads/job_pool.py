@@ -1,8 +1,8 @@
 """An executor whose jobs share one pool of cores, each with as many as `choose_together` gives it.
 
 Jobs wait in the pool. Each time jobs arrive or one ends, those that wait and those that run are put into one question, and
-the jobs that get cores start. A job keeps its cores until it ends; its run is then learned. Jobs that may have one core only
-start in their order, without a question.
+the jobs that get cores start. A job keeps its cores until it ends; its run is then learned. Where the next ones may have
+one core only, they start in their order, without a question.
 
 A job's thread pools have as many threads as it has cores. In worker processes each job has its own; in threads of one process
 jobs that overlap share the smallest limit, see `grants`, and a run that had another limit than its cores is not learned.
@@ -12,11 +12,11 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Executor, Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import partial
+from itertools import islice
 from typing import Any, Final, Protocol
 
 from advisor.adapters.threads.deciding import checked_predictor
@@ -84,11 +84,9 @@ class AdvisedPool(Executor):
         self._inner: Any = ThreadPoolExecutor(cores, "advised pool") if executor is None else executor
         self._submit_on: Callable[..., Any] = getattr(self._inner, "submit_on", self._submit_anywhere)
         self._idle = threading.Condition(self._lock)
-        self._singles: deque[_PooledCall] = deque()  # wait for one core: nothing is asked about them
-        self._waiting: list[_PooledCall] = []  # have a choice, or came behind one that has
+        self._waiting: dict[_PooledCall, None] = {}
         self._running: dict[_PooledCall, None] = {}
         self._used = 0  # cores
-        self._starting = False
         self._unfinished = 0
         self._gathering = False
         self._choosing = threading.Lock()  # one question at a time; who comes meanwhile has it asked again
@@ -116,14 +114,13 @@ class AdvisedPool(Executor):
             if self._closed:
                 raise RuntimeError("cannot schedule new futures after shutdown")
             self._unfinished += 1
-            if submission.allowed.most == 1 and not self._waiting:
-                self._singles.append(submission)
-                self._start_singles()
-                return submission.future
-            self._waiting.append(submission)
-            if not self._gathering and self._used < self.cores:
+            self._waiting[submission] = None
+            gathers = submission.allowed.most > 1 or len(self._waiting) > 1
+            if gathers and not self._gathering and self._used < self.cores:
                 self._gathering = True
                 threading.Timer(GATHER_S, self._end_gathering).start()
+        if not gathers:
+            self._choose()
         return submission.future
 
     def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:
@@ -142,31 +139,13 @@ class AdvisedPool(Executor):
     def cancel_waiting(self) -> None:
         """Cancel the jobs that have not started."""
         with self._lock:
-            waiting = [*self._singles, *self._waiting]
+            waiting = [*self._waiting]
         for submission in waiting:
             submission.future.cancel()
 
     def _counts_of(self, job: Job) -> AllowedCores:
         allowed = self._counts if job.allowed is None else parse_allowed("allowed", job.allowed)
         return intersect_allowed("allowed", allowed, self._counts, "the pool")
-
-    # -- jobs of one core ---------------------------------------------------------------------------------------------------
-
-    def _start_singles(self) -> None:
-        """Start jobs of one core while there are cores; the lock is held."""
-        if self._starting:  # a job ended while it was handed over: the loop that did so goes on
-            return
-        self._starting = True
-        try:
-            while self._singles and self._used < self.cores:
-                submission = self._singles.popleft()
-                if submission.future.set_running_or_notify_cancel():
-                    self._take_cores(submission, 1)
-                    self._hand_job(submission)
-                else:
-                    self._close_if_idle(1)
-        finally:
-            self._starting = False
 
     # -- choosing -----------------------------------------------------------------------------------------------------------
 
@@ -176,28 +155,35 @@ class AdvisedPool(Executor):
         self._choose()
 
     def _choose(self) -> None:
-        """Ask and start jobs, and again where something changed meanwhile."""
+        """Choose and start jobs, and again where something changed meanwhile."""
         self._changed = True
         while self._changed and self._choosing.acquire(blocking=False):
             try:
-                self._changed = False
-                self._remove_cancelled()
                 with self._lock:
-                    waiting, running = self._waiting[:ASKED_MAX], [*self._running]
-                    free = self.cores - self._used
-                if any(each.allowed.least <= free for each in waiting):
+                    running, free = [*self._running], self.cores - self._used
+                    waiting = [*islice(self._waiting, max(1, free))]
+                    single = all(each.allowed.most == 1 for each in waiting)
+                    waiting = waiting if single else [*islice(self._waiting, ASKED_MAX)]
+                self._changed = self._remove_cancelled(waiting)
+                if self._changed:
+                    continue
+                if single:
+                    self._start(dict.fromkeys(waiting[:free], 1))
+                elif any(each.allowed.least <= free for each in waiting):
                     self._start(self._chosen(waiting, running, free))
             finally:
                 self._choosing.release()
 
-    def _remove_cancelled(self) -> None:
+    def _remove_cancelled(self, waiting: Sequence[_PooledCall]) -> bool:
+        """Remove jobs that were cancelled while they waited; return whether there were any."""
+        cancelled = [each for each in waiting if each.future.cancelled()]
         with self._lock:
-            cancelled = [each for each in self._waiting if each.future.cancelled()]
             for each in cancelled:
-                self._waiting.remove(each)
+                del self._waiting[each]
         for each in cancelled:
             each.future.set_running_or_notify_cancel()
         self._close_if_idle(len(cancelled))
+        return bool(cancelled)
 
     def _chosen(
         self, waiting: Sequence[_PooledCall], running: Sequence[_PooledCall], free: int
@@ -223,28 +209,25 @@ class AdvisedPool(Executor):
         return {each: each.allowed.nearest(share) for each in waiting}
 
     def _start(self, chosen: Mapping[_PooledCall, int]) -> None:
-        """Start the jobs that have cores; those of one core may have taken some meanwhile."""
+        """Start the jobs that have cores, as far as there are any."""
         for submission, cores in chosen.items():
             with self._lock:
                 if cores > self.cores - self._used:
                     continue
-                self._waiting.remove(submission)
+                del self._waiting[submission]
                 if submission.future.set_running_or_notify_cancel():
-                    self._take_cores(submission, cores)
+                    submission.cores = cores
+                    self._running[submission] = None
+                    self._used += cores
             if submission.cores:
                 self._hand_job(submission)
             else:
                 self._close_if_idle(1)
 
-    def _take_cores(self, submission: _PooledCall, cores: int) -> None:
-        submission.cores = cores
-        self._running[submission] = None
-        self._used += cores
-        if submission.job.cores_as is not None:
-            submission.kwargs[submission.job.cores_as] = cores
-
     def _hand_job(self, submission: _PooledCall) -> None:
         call, cores = (submission.call, submission.args, submission.kwargs), submission.cores
+        if submission.job.cores_as is not None:
+            submission.kwargs[submission.job.cores_as] = cores
         try:
             inner = self._submit_on(cores, run_job, self.cores, cores, *call)
         except BaseException as error:
@@ -268,7 +251,6 @@ class AdvisedPool(Executor):
         with self._lock:
             del self._running[submission]
             self._used -= cores
-            self._start_singles()
         if self._waiting:
             self._choose()
         if error is None:

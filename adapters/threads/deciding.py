@@ -3,9 +3,8 @@
 The first calls of a component try the powers of two, from one core to all; a component that is known needs none of them.
 Then what is predicted of each count is compared. The model is asked again where half as many runs more were learned, or where
 a run took twice or half of what was predicted: between, its answer for a predictor of that size is kept. A question answers
-for all sizes whose answers are old, and those of other components follow it: the first one finds nothing in the processor's
-caches and takes ten times as long. Questions take half a hundredth of the time of all components; those about what nobody
-knows are free.
+for all sizes of its component whose answers are old. Questions take half a hundredth of the time of all components; those
+about what nobody knows are free.
 
 A count that no run nearly as long had is tried once where its cores are idle: of short runs the model knows what threads cost.
 
@@ -41,9 +40,6 @@ LONGER: Final = 4.0  # times the longest run that was tried on so many cores: a 
 AGAIN: Final = 1.125  # times the runs: then stalls are weighed that are so much rarer
 PER_DOUBLING: Final = 4  # sizes of predictors whose answers are kept: a fifth apart
 COUNTS_ALL: Final = 64  # cores compared one by one
-ROUND: Final = (
-    2.0  # times the first question: that long others follow it, which find its code in the processor's caches
-)
 POINTS: Final = 256  # sizes times counts of a question
 SIZES_MAX: Final = 1024  # answers kept of a component: 60 doublings of one predictor take 240
 OCTAVES: Final = 22  # of the most cores that a run can have
@@ -54,7 +50,6 @@ class CallTotals:
     """What calls of all components took, and which of them stalled, by the octave of their cores."""
 
     def __init__(self) -> None:
-        self.components: list[Deciding] = []
         self.spent_s = 0.0
         self.begun = 0  # how often stalls were forgotten
         self.turn = 0  # moves where what is to be expected of stalls has changed
@@ -135,7 +130,6 @@ class Deciding:
         self._spent_s = 0.0  # since a look took longer
         self._looks = False
         self._down = False
-        together.components.append(self)
 
     def size(self, predictor: Any) -> Size:
         """Return what is known of calls like this one."""
@@ -162,7 +156,7 @@ class Deciding:
             self._trials = iter(() if known else powers(self.cores_max))
         cores = next(self._trials, 0)
         if not cores:
-            if self.stale(size) and self._together.may_ask:
+            if self._stale(size) and self._together.may_ask:
                 self._answer(size, clock)
             known = size if size.expected_s else self._nearest(size)
             if known.expected_s and (known.weighed_at != self._together.turn or known.idle != idle):
@@ -195,36 +189,19 @@ class Deciding:
         self._together.ran(octave, beyond_s, most_s)
 
     def _answer(self, size: Size, clock: Callable[[], float]) -> bool:
-        """Ask for a size; and, while that costs no more than once again, for what is old of all components."""
+        """Ask for a size, and for those near it at once: a point costs a thirtieth of a question. False without an answer."""
         begun = clock()
-        answered = self.question(size)
-        if answered is False:
-            return False
-        first_s = clock() - begun
-        for other in [*self._together.components] if answered else ():
-            if clock() - begun >= ROUND * first_s:
-                break
-            if other is not self and (stale := next(filter(other.stale, [*other.sizes.values()]), None)) is not None:
-                other.question(stale)
-        self._together.asked(clock() - begun)
-        return bool(answered)
-
-    def question(self, size: Size) -> bool | None:
-        """Ask for a size, and for those near it at once: a point costs a thirtieth of a question.
-
-        False where nothing is known, None where nobody answered.
-        """
-        stale = [other for other in [*self.sizes.values()] if self.stale(other)]
+        stale = [other for other in [*self.sizes.values()] if self._stale(other)]
         sizes = sorted(stale, key=lambda other: _distance(other.key, size.key))
         sizes = sizes[: max(1, POINTS // len(self._counts))]
         answers = self._ask([each.predictor for each in sizes], self._counts)
-        if not answers:
-            return None if answers is None else False
-        for each, expected_s in zip(sizes, answers, strict=True):
+        if answers or answers is None:
+            self._together.asked(clock() - begun)
+        for each, expected_s in zip(sizes, answers or (), strict=False):
             each.expected_s, each.answered_at, each.weighed_at = expected_s, self.runs, -1
-        return True
+        return bool(answers)
 
-    def stale(self, size: Size) -> bool:
+    def _stale(self, size: Size) -> bool:
         return not size.expected_s or self.runs >= GROWN * size.answered_at
 
     def _weigh(self, size: Size, idle: float) -> None:

@@ -117,7 +117,8 @@ def test_a_learned_network_is_named_by_id_and_its_plans_speak_of_workers(built: 
     assert placed["arguments"] == ["-w", "2", "-dloc"]
     workers = dict(re.findall(r"(\w+) @ (\d)", placed["network"]))
     assert workers.keys() == {"load", "blur", "sharp", "step", "tile", "write"}
-    together = answer(tmp_path / "state", "allocate", "film", "tag", "--cores", "9")
+    (tmp_path / "both.json").write_text('[{"network": "film"}, {"network": "tag"}]')
+    together = answer(tmp_path / "state", "allocate-together", str(tmp_path / "both.json"), "--cores", "9")
     assert {each["name"] for each in together["networks"]} == {"film", "tag"}
     shown = answer(tmp_path / "state", "network", "film")
     assert shown["flow"]["records"] == RECORDS

@@ -17,6 +17,7 @@ from distributed.diagnostics.plugin import SchedulerPlugin
 from advisor.adapters.dask.pool import RESOURCE
 from advisor.adapters.dask.sizes import Sizes
 from advisor.client import SyncClient
+from advisor.domain.limits import PREDICTOR_MAX
 from advisor.errors import AdvisorError, InvalidValue
 
 if TYPE_CHECKING:
@@ -174,14 +175,10 @@ def cores_of(ts: TaskState) -> int:
 
 def size_of(ts: TaskState) -> float | None:
     """Return the bytes of a task's inputs, or what its annotation says; None where it has neither."""
-    annotations = ts.annotations
-    if annotations and PREDICTOR in annotations:
-        said = annotations[PREDICTOR]
-        try:
-            size = float(said) if isinstance(said, Real) else -1.0
-        except OverflowError:  # an integer of more than 308 digits
-            size = -1.0
-        return size if 0.0 <= size < float("inf") else None
+    annotations: Any = ts.annotations or {}
+    if PREDICTOR in annotations:
+        said: Any = annotations[PREDICTOR]
+        return float(said) if isinstance(annotations[PREDICTOR], Real) and 0 <= said <= PREDICTOR_MAX else None
     if not ts.dependencies:
         return None
     return float(sum([max(each.nbytes, 0) for each in ts.dependencies]))

@@ -30,14 +30,15 @@ local function advice()
   return read.advice
 end
 
--- Return the weight of jobs that share the partition: 1 for one that waits, half for one that runs.
+-- Return how many jobs of the partition feel what this one takes: those that wait, and as many as arrive until those that
+-- wait and run are gone, which by Little's law is their number.
 local function load_of(partition)
   local load, looked = 0, 0
   for _, job in pairs(slurm.jobs) do
     looked = looked + 1
     if looked > JOBS_MAX then break end
     if job.partition == partition then
-      if job.job_state == PENDING then load = load + 1 elseif job.job_state == RUNNING then load = load + 0.5 end
+      if job.job_state == PENDING then load = load + 2 elseif job.job_state == RUNNING then load = load + 1 end
     end
   end
   return load

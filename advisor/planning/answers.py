@@ -10,8 +10,8 @@ from msgspec import structs
 
 from advisor.domain import elementary
 from advisor.domain.allocations import Allocation, Details, Evidence
+from advisor.planning.exact import Plan
 from advisor.planning.judge import cost_of, latency_of
-from advisor.planning.planned import Plan
 from advisor.planning.reasons import reasons_of
 from advisor.planning.search import nodes_of
 

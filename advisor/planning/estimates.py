@@ -21,9 +21,9 @@ from advisor.domain.curves import TabulatedCurves
 from advisor.domain.vectors import Floats, Ints
 from advisor.models.prediction import LEVEL
 from advisor.planning.demand import Demand, Shapes, demand_of
+from advisor.planning.exact import Plan
 from advisor.planning.judge import Placed, execute_placed, figure_of, judge_placed, own_placed
 from advisor.planning.pieces import TIE
-from advisor.planning.planned import Plan
 from advisor.planning.present import InUse
 from advisor.planning.requests import MEASURES, PERIOD, RATE, Request
 from advisor.planning.structure import TABLE, TABLE_X, normal_below

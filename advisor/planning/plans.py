@@ -16,12 +16,11 @@ from advisor.domain.vectors import Ints
 from advisor.errors import ImpossibleTarget, InvalidValue, Unsupported
 from advisor.planning.answers import answer
 from advisor.planning.demand import PLAIN, Demand, Scales, question_of
-from advisor.planning.exact import by_thresholds, has_few_allocations, lowest_sum, one_group
+from advisor.planning.exact import Plan, by_thresholds, has_few_allocations, judged_plan, lowest_sum, one_group
 from advisor.planning.judge import Placed
 from advisor.planning.options import Options, options_of
 from advisor.planning.pieces import TIE
 from advisor.planning.placing import SLACK, machine_of
-from advisor.planning.planned import Plan, judged_plan
 from advisor.planning.refusals import not_excluded, refused, too_far, unsure
 from advisor.planning.requests import BARE, LATE, NEVER, PRICE, RATE, Request, request_about
 from advisor.planning.search import WORK_MAX, Search, search_near, search_own

@@ -10,7 +10,7 @@ from advisor.domain.allocations import Allocation, Evidence, Reason
 from advisor.domain.curves import PROMISED
 from advisor.domain.vectors import Ints
 from advisor.planning.estimates import reaches
-from advisor.planning.planned import Plan
+from advisor.planning.exact import Plan
 from advisor.planning.requests import RATE
 from advisor.planning.stability import GAIN_KEPT
 

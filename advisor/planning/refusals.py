@@ -11,9 +11,9 @@ from advisor.errors import AdvisorError, ImpossibleTarget, TargetNotReached
 from advisor.planning.answers import evidence_of
 from advisor.planning.bounds import bound_s, rigid
 from advisor.planning.demand import Demand, Shapes
-from advisor.planning.judge import latency_of, own_placed
+from advisor.planning.exact import Plan, judged_plan
+from advisor.planning.judge import own_placed
 from advisor.planning.pieces import TIE
-from advisor.planning.planned import Plan, judged_plan
 from advisor.planning.reasons import plural
 from advisor.planning.requests import BARE, LATE, RATE
 from advisor.planning.structure import through
@@ -31,12 +31,12 @@ def refused(demand: Demand, solved: Callable[[Demand], Plan]) -> AdvisorError:
             best = solved(demand.asking(objective=BARE[LATE], target=None, weights=None, cores=demand.cores))
         except ImpossibleTarget as error:
             return error  # the arrivals, or the machine
-        return _too_slow(demand, best, value)
+        return _not_reached(demand, best, name, value)
     asked = value or request.arrival_per_s or 0.0
     bare = {"target": None, "weights": None, "arrival_per_s": None, "quantile": None, "cores": demand.cores}
     if not asked or (request.objective == BARE[RATE] and not request.arrival_per_s):
         return _unplaced(demand)
-    return _too_few(demand, solved(demand.asking(objective=BARE[RATE], **bare)), name, asked)
+    return _not_reached(demand, solved(demand.asking(objective=BARE[RATE], **bare)), name, asked)
 
 
 def unsure(demand: Demand, expected: Plan) -> AdvisorError:
@@ -100,51 +100,36 @@ def too_far(found: Plan) -> TargetNotReached | None:
     )  # fmt: skip
 
 
-def _too_few(demand: Demand, best: Plan, name: str, asked: float) -> AdvisorError:
-    """Return the error of a throughput, or of arrivals, that is not reached."""
-    row, most = int(best.slowest[0]), 1 / float(best.judged.period_s[0])
-    bound = 1 / bound_s(demand, demand.cores) if best.gap != 0.0 else most
-    what = f"target {name} {asked:.6g}" if name else f"arrivals of {asked:.6g} records/s"
-    on = _on(demand, best)
-    if most >= asked * (1 - TIE):  # the throughput is there: it is something else that is not
-        return TargetNotReached(
-            f"{what} and what else is asked for were not found together: {most:.6g} records/s are reached alone",
-            field="target", value=asked, bound=most, hint=HINT,
-        )  # fmt: skip
-    if best.gap == 0.0 or asked > bound * (1 + 1e-9):
-        proof = "the best of all allocations reaches" if best.gap == 0.0 else "their work allows no more than"
-        where = _slowest_words(demand, best, row)
-        return ImpossibleTarget(
-            f"{what} {'is' if name else 'are'} impossible: {on} {proof} {bound:.6g} records/s; {where}{_beyond(best)}",
-            field=demand.keys[row], value=asked, bound=bound, hint=HINT,
-        )  # fmt: skip
-    return TargetNotReached(
-        f"{what} {'is' if name else 'are'} not found: {on} the best found reaches {most:.6g} records/s, and no more than"
-        f" {bound:.6g} is possible{_beyond(best)}", field="target", value=asked, bound=most, hint=HINT,
-    )  # fmt: skip
-
-
-def _too_slow(demand: Demand, best: Plan, asked: float) -> AdvisorError:
-    """Return the error of a latency that is not reached."""
-    request, judged = demand.request, best.judged
-    least = float(latency_of(judged)[0])
-    stay = demand.visits * (judged.seconds_s[0] + judged.wait_s[0])
-    row = int(stay.argmax())
-    proved, bound = best.gap == 0.0, least
-    if not proved and request.quantile is None:
-        bound = _lone_bound(demand)
-        proved = asked < bound * (1 - 1e-9)
+def _not_reached(demand: Demand, best: Plan, name: str, asked: float) -> AdvisorError:
+    """Return the error of a throughput, of arrivals (without `name`) or of a latency that is not reached."""
+    what, is_ = (f"target {name} {asked:.6g}", "is") if name else (f"arrivals of {asked:.6g} records/s", "are")
+    late, optimal, on, beyond = name == LATE, best.gap == 0.0, _on(demand, best), _beyond(best)
+    if late:
+        stay = demand.visits * (best.judged.seconds_s[0] + best.judged.wait_s[0])
+        row, reached, verb, unit = int(stay.argmax()), best.latency_s, "takes", "s"
+        lone = not optimal and demand.request.quantile is None
+        bound = _lone_bound(demand) if lone else reached
+        proved = optimal or (lone and asked < bound * (1 - 1e-9))
+        proof = "each component at its fastest takes"
+        where = f", {stay[row]:.6g} s of it {demand.keys[row]}" if optimal else ""
+        possible = ""
+    else:
+        row, reached, verb, unit = int(best.slowest[0]), 1 / best.period_s, "reaches", "records/s"
+        bound = reached if optimal else 1 / bound_s(demand, demand.cores)
+        proved = optimal or asked > bound * (1 + 1e-9)
+        proof, where = "their work allows no more than", f"; {_slowest_words(demand, best, row)}"
+        possible = f", and no more than {bound:.6g} is possible"
+        if reached >= asked * (1 - TIE):  # the throughput is there: it is something else that is not
+            return TargetNotReached(
+                f"{what} and what else is asked for were not found together: {reached:.6g} records/s are reached alone",
+                field="target", value=asked, bound=reached, hint=HINT,
+            )  # fmt: skip
     if proved:
-        of_it = f", {stay[row]:.6g} s of it {demand.keys[row]}" if best.gap == 0.0 else ""
-        what = "the best of all allocations" if best.gap == 0.0 else "each component at its fastest"
-        return ImpossibleTarget(
-            f"target latency_s {asked:.6g} is impossible: {_on(demand, best)} {what} takes {bound:.6g} s{of_it}"
-            f"{_beyond(best)}", field=demand.keys[row], value=asked, bound=bound, hint=HINT,
-        )  # fmt: skip
-    return TargetNotReached(
-        f"target latency_s {asked:.6g} is not found: {_on(demand, best)} the best found takes {least:.6g} s{_beyond(best)}",
-        field="target", value=asked, bound=least, hint=HINT,
-    )  # fmt: skip
+        proof = f"the best of all allocations {verb}" if optimal else proof
+        return ImpossibleTarget(f"{what} {is_} impossible: {on} {proof} {bound:.6g} {unit}{where}{beyond}",
+                                field=demand.keys[row], value=asked, bound=bound, hint=HINT)  # fmt: skip
+    return TargetNotReached(f"{what} {is_} not found: {on} the best found {verb} {reached:.6g} {unit}{possible}{beyond}",
+                            field="target", value=asked, bound=reached, hint=HINT)  # fmt: skip
 
 
 def _on(demand: Demand, best: Plan) -> str:

@@ -113,7 +113,7 @@ class Request(PlanOptions):
         if self.network is not None:  # what is wrong with the options is said before there are curves
             _ = self.structure, self.machine, self.bounds, self.rules, self.in_use
 
-    @property
+    @cached_property
     def keys(self) -> tuple[str, ...]:
         """The keys of the network."""
         return self._of.keys
@@ -183,7 +183,7 @@ class Request(PlanOptions):
         for name, value in given.items():
             within(f"weights.{name}", value, 0.0, WEIGHT_MAX)
 
-    @property
+    @cached_property
     def aim(self) -> Objective:
         """What is sought."""
         return OBJECTIVES[self.objective]
@@ -193,7 +193,7 @@ class Request(PlanOptions):
         """Squared coefficient of variation of the time between arrivals: of a Poisson stream, where none is given."""
         return 1.0 if self.arrival_variation is None else self.arrival_variation
 
-    @property
+    @cached_property
     def for_latency(self) -> bool:
         """Whether latency is what is planned for."""
         return self.aim.by_latency or LATE in (self.target or {})

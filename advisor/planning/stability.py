@@ -25,9 +25,9 @@ from advisor.domain.advice import CHANCE, GAIN_KEPT, HORIZON_S
 from advisor.planning.by_key import is_allowed
 from advisor.planning.demand import Demand
 from advisor.planning.estimates import chance_of, placed_of, reaches
+from advisor.planning.exact import Change, Plan
 from advisor.planning.judge import Placed, execute_placed, meets
 from advisor.planning.pieces import TIE
-from advisor.planning.planned import Change, Plan
 from advisor.planning.present import InUse
 from advisor.planning.requests import CORES, COST, LATENCY, PERIOD, RATE
 from advisor.planning.search import nodes_of

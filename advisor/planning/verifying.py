@@ -12,8 +12,8 @@ from dataclasses import replace
 import numpy as np
 
 from advisor.planning.demand import PLAIN, Demand, Scales
+from advisor.planning.exact import Plan
 from advisor.planning.judge import Judged, Placed, execute_placed, judge_placed, latency_of, run_records, score
-from advisor.planning.planned import Plan
 from advisor.planning.record_runs import VISITS, records_of
 from advisor.planning.requests import LATE
 from advisor.planning.search import WORST, AllocationKey

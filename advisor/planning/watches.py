@@ -10,7 +10,7 @@ from advisor.domain.allocations import Allocation
 from advisor.domain.curves import TabulatedCurves
 from advisor.errors import ImpossibleTarget, TargetNotReached, Unsupported
 from advisor.planning.estimates import estimated
-from advisor.planning.planned import Plan
+from advisor.planning.exact import Plan
 from advisor.planning.plans import plan_request
 from advisor.planning.present import in_use_of
 from advisor.planning.requests import Request

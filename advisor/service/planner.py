@@ -14,6 +14,7 @@ from advisor.engine.kept import Kept
 from advisor.engine.sharing import NetworkAsked
 from advisor.errors import InvalidValue
 from advisor.models.prediction import LEVEL
+from advisor.planning import Request, plan_request
 from advisor.planning.shares import about
 from advisor.planning.watches import Look
 from advisor.service import worker
@@ -46,8 +47,8 @@ class Planner:
     advisor: Advisor  # whose curves are asked for
     heavy: Heavy
     answers: RecentAnswers
-    # What was planned here, each with the curves that it rests on: the same ones are the same object.
-    known: Kept[tuple[TabulatedCurves, dict[str, Any]]] = field(default_factory=lambda: Kept(HERE_KNOWN_MAX))
+    # What was planned here: the request as it was read, and the answer with the curves that it rests on.
+    known: Kept[tuple[Request, TabulatedCurves, dict[str, Any]]] = field(default_factory=lambda: Kept(HERE_KNOWN_MAX))
 
     async def read(self, network: Spec) -> NetworkKeys:
         """Return the keys and components of a network; raises as `worker.shape_of` and `Heavy.run`."""
@@ -77,9 +78,10 @@ class Planner:
         """Return an allocation; the same question is planned again when its curves have changed."""
         question = f"{network}{request}"
         known = self.known.get(question)
-        if known is None or known[0] is not curves:
-            known = self.known.store_value(question, (curves, worker.plan_one(network, curves, request)))
-        return known[1]
+        if known is None or known[1] is not curves:
+            asked = known[0] if known else Request(network=worker.network_of(network), **request)
+            known = self.known.store_value(question, (asked, curves, plan_request(asked, curves).as_dict()))
+        return known[2]
 
     async def allocate(self, network: Spec, request: Mapping[str, Any]) -> dict[str, Any]:
         """Return the allocation for a network.

@@ -13,8 +13,8 @@ from advisor.network import parse
 from advisor.planning import Request, plan, request_about
 from advisor.planning.demand import demand_of
 from advisor.planning.estimates import chance_of, estimated, reaches
+from advisor.planning.exact import Plan, judged_plan
 from advisor.planning.judge import Placed
-from advisor.planning.planned import Plan, judged_plan
 from advisor.planning.present import in_use_of
 from advisor.planning.requests import LATENCY, PERIOD
 

@@ -44,7 +44,7 @@ from advisor.planning.structure import Structure, work_of
 from advisor.planning.visits import heaviest_share
 
 RECORDS_MAX, RECORDS_MIN = 50_000, 2_000  # of one run
-VISITS = 100_000  # of components in one run: 5 ms, and 10,000 records of ten boxes
+VISITS = 160_000  # of components in one run: 8 ms, and 16,000 records of ten boxes
 EXECUTED_MAX = 2_000  # visits of a record up to which networks are executed: 0.3 s for RECORDS_MIN
 WARM_UP = 10  # one of so many records is left out at the beginning
 BATCHES = 30  # over which the noise is fitted: few enough to be independent, enough for two slopes

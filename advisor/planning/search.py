@@ -209,17 +209,17 @@ def way_counts(first: int, last: int, ratio: float = WAY_RATIO) -> list[int]:
 
 def search_own(search: Search, options: Options) -> None:
     """Offer allocations with cores of one's own for each component: all up to where they are few, then along the way."""
-    most = QUEUED_OWN_MAX if search.demand.queued else OWN_MAX
-    widest = _few_up_to(options, min(search.cores, int(_widest(options))), min(most, search.work_max - search.steps))
+    most, reach = QUEUED_OWN_MAX if search.demand.queued else OWN_MAX, min(search.cores, _widest(options))
+    widest = _few_up_to(options, reach, min(most, search.work_max - search.steps))
     start: Lead | None = None
-    if search.demand.queued and widest < min(search.cores, int(_widest(options))):
+    if search.demand.queued and widest < reach:
         widest = 0  # allocations on few cores are no way to those on many: runs decide in the end
     if widest:
         every = _enumerated(options, widest)
         for first in range(0, len(every), CHUNK):
             best = search.offer(options.pick(every[first : first + CHUNK]))
             start = best if best is not None and (start is None or best[0].before(start[0])) else start
-        if search.cores <= widest or widest >= _widest(options):
+        if widest >= reach:
             return
     search.exact = False
     request = search.demand.request

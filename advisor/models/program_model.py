@@ -21,6 +21,7 @@ from advisor.domain.runs import ProgramRun
 from advisor.domain.vectors import Floats
 from advisor.models.lasso import LassoFit, fitted, rows_into
 from advisor.models.program_terms import INTERMEDIATE, Point
+from advisor.models.records import offsets
 from advisor.models.student import quantile
 
 FOLDS: Final = 5  # as scikit-learn's default, which the paper leaves in place
@@ -55,11 +56,14 @@ _HEAD = (
     "scored_from",
     *_KEPT_RANGE,
 )
-_AT: Final = {name: place for place, name in enumerate(_HEAD)}
 _ADDED: Final = tuple(name for name in _HEAD if name not in ("scored_from", *_RANGE, *_KEPT_RANGE))  # merged by adding
-_GRAMS: Final = len(_HEAD)
-_FITS: Final = _GRAMS + sum(FOLDS * size * size for size in _SIZES.values())
-WORDS: Final = _FITS + sum(_SIZES.values())  # the fits that score: weights, intercept, error
+_BLOCKS: Final = offsets(
+    [(name, 1, "f", 0.0) for name in _HEAD]
+    + [(f"folds of {name}", FOLDS * size * size, "f", 0.0) for name, size in _SIZES.items()]
+    + [(f"fit of {name}", size, "f", 0.0) for name, size in _SIZES.items()]  # that score: weights, intercept, error
+)
+_AT: Final = {name: at.start for name, at in _BLOCKS.items()}
+WORDS: Final = max(at.stop for at in _BLOCKS.values())
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,7 +96,7 @@ class ProgramModel:
     @property
     def runs(self) -> int:
         """Runs learned."""
-        return int(self.words[_AT["runs"]])
+        return int(self.head_field("runs"))
 
     def head_field(self, name: str) -> float:
         """Return a field of the head."""
@@ -100,12 +104,7 @@ class ProgramModel:
 
     def folds(self, name: str) -> Floats:
         """Return the Gram matrices (FOLDS, m + 2, m + 2) of an intermediate model, a view."""
-        start = _GRAMS
-        for each, size in _SIZES.items():
-            if each == name:
-                return self.words[start : start + FOLDS * size * size].reshape(FOLDS, size, size)
-            start += FOLDS * size * size
-        raise KeyError(name)
+        return self.words[_BLOCKS[f"folds of {name}"]].reshape(FOLDS, _SIZES[name], _SIZES[name])
 
     # -- learning ---------------------------------------------------------------------------------------------------------
 
@@ -151,7 +150,8 @@ class ProgramModel:
                 self.words[_AT[high]] = bounds[1] if first else max(self.words[_AT[high]], bounds[1])
         for name in _ADDED:
             self.words[_AT[name]] += other.words[_AT[name]]
-        self.words[_GRAMS:_FITS] += other.words[_GRAMS:_FITS]
+        for name in INTERMEDIATE:
+            self.folds(name)[:] += other.folds(name)
         if self.runs >= SCORED_AT:
             self._keep(self.fits())
 
@@ -162,12 +162,8 @@ class ProgramModel:
         self.words[_AT[high]] = max(self.words[_AT[high]], value)
 
     def _keep(self, fits: dict[str, LassoFit]) -> None:
-        start = _FITS
-        for name, size in _SIZES.items():
-            fit = fits.get(name)
-            if fit is not None:
-                self.words[start : start + size] = (*fit.weights, fit.intercept, fit.error)
-            start += size
+        for name, fit in fits.items():
+            self.words[_BLOCKS[f"fit of {name}"]] = (*fit.weights, fit.intercept, fit.error)
         self.words[_AT["scored_from"]] = self.runs
         for name in _RANGE:
             self.words[_AT[f"kept_{name}"]] = self.words[_AT[name]]
@@ -183,13 +179,8 @@ class ProgramModel:
 
     def kept(self) -> dict[str, LassoFit]:
         """Return the fits that score."""
-        found: dict[str, LassoFit] = {}
-        start = _FITS
-        for name, size in _SIZES.items():
-            part = self.words[start : start + size]
-            found[name] = LassoFit(part[:-2], float(part[-2]), float(part[-1]), 0.0)
-            start += size
-        return found
+        parts = {name: self.words[_BLOCKS[f"fit of {name}"]] for name in INTERMEDIATE}
+        return {name: LassoFit(part[:-2], float(part[-2]), float(part[-1]), 0.0) for name, part in parts.items()}
 
     def _score(self, row: ProgramRun) -> None:
         if not self.words[_AT["scored_from"]]:

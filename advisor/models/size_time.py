@@ -14,6 +14,7 @@ import numpy as np
 from advisor.domain import elementary
 from advisor.domain.vectors import Floats, Ints
 from advisor.models.log_cells import LEVEL, RANGE_WORDS, absolute, add_cells, add_values, keys_of
+from advisor.models.records import offsets
 
 GATHERED_MAX: Final = 32_768  # instances gathered before they are learned
 CELLS: Final = 128
@@ -32,10 +33,11 @@ _PARTS: Final = {
     "range": (RANGE_WORDS,), "cells": (5, CELLS), "rate_range": (RANGE_WORDS,), "rates": (BUCKETS, RATE_CELLS),
     "workers": (BUCKETS,),  # sums of running workers, by bucket
 }  # fmt: skip
-_AT: Final = {name: place for place, name in enumerate(_HEAD)}
-_ENDS: Final = np.cumsum([len(_HEAD), *(int(np.prod(shape)) for shape in _PARTS.values())]).tolist()
-_STARTS: Final = dict(zip(_PARTS, _ENDS, strict=False))
-WORDS: Final[int] = int(_ENDS[-1])
+_BLOCKS: Final = offsets(
+    [(name, 1, "f", 0.0) for name in _HEAD] + [(name, int(np.prod(shape)), "f", 0.0) for name, shape in _PARTS.items()]
+)
+_AT: Final = {name: at.start for name, at in _BLOCKS.items()}
+WORDS: Final = max(at.stop for at in _BLOCKS.values())
 _SUMS: Final = _HEAD[:6]
 _COUNTS: Final = _HEAD[6:8]
 
@@ -64,8 +66,7 @@ class SizeTime:
 
     def field_array(self, name: str) -> Floats:
         """Return an array of the record, a view."""
-        shape = _PARTS[name]
-        return self.words[_STARTS[name] : _STARTS[name] + int(np.prod(shape))].reshape(shape)
+        return self.words[_BLOCKS[name]].reshape(_PARTS[name])
 
     @property
     def cells(self) -> Floats:

@@ -13,7 +13,7 @@ from __future__ import annotations
 import logging
 import threading
 from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import Executor, Future, ThreadPoolExecutor
+from concurrent.futures import Executor, Future
 from dataclasses import dataclass
 from functools import partial
 from itertools import islice
@@ -22,7 +22,7 @@ from typing import Any, Final, Protocol
 from advisor.adapters.threads.deciding import checked_predictor
 from advisor.adapters.threads.grants import GRANTS
 from advisor.adapters.threads.jobs import Job, Outcome, job_of, run_job
-from advisor.adapters.threads.waiting import RunLearner
+from advisor.adapters.threads.waiting import EXECUTORS, JobThreads, RunLearner
 from advisor.domain.allowed_cores import AllowedCores, allowed_range, intersect_allowed, parse_allowed
 
 GATHER_S: Final = (
@@ -81,7 +81,8 @@ class AdvisedPool(Executor):
         self._lock = threading.RLock()
         if executor is None:
             GRANTS.pools.look()  # takes 0.1 s the first time, which no job should wait for
-        self._inner: Any = ThreadPoolExecutor(cores, "advised pool") if executor is None else executor
+            EXECUTORS.add(self)
+        self._inner: Any = JobThreads(cores) if executor is None else executor
         self._submit_on: Callable[..., Any] = getattr(self._inner, "submit_on", self._submit_anywhere)
         self._idle = threading.Condition(self._lock)
         self._waiting: dict[_PooledCall, None] = {}
@@ -135,6 +136,11 @@ class AdvisedPool(Executor):
             with self._lock:
                 self._idle.wait_for(lambda: not self._unfinished)
             self._inner.shutdown(wait=True)
+
+    def finish(self) -> None:
+        """Let all jobs end, and have their runs written."""
+        self.shutdown()
+        self._advised.flush()
 
     def cancel_waiting(self) -> None:
         """Cancel the jobs that have not started."""

@@ -44,6 +44,12 @@ class RunLearner(Protocol):
     def flush(self) -> None: ...
 
 
+class FinishesTasks(Protocol):
+    """An executor whose tasks end before the process does."""
+
+    def finish(self) -> None: ...
+
+
 class WaitingExecutor(Executor):
     """Threads whose calls are runs of one component on one core each; their thread pools have one thread.
 
@@ -71,7 +77,7 @@ class WaitingExecutor(Executor):
         self._grant: CoreGrant | None = None  # of all tasks that run
         self._looks = self._closed = False
         weakref.finalize(self, self._calls.put, None).atexit = False
-        _EXECUTORS.add(self)
+        EXECUTORS.add(self)
 
     def submit(self, fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Future[Any]:
         """Return the future of a run."""
@@ -111,9 +117,7 @@ class WaitingExecutor(Executor):
         self._advised.flush()
 
     def _start_thread(self) -> None:
-        thread = threading.Thread(target=_run_calls, args=(self._calls,), name="advised task", daemon=True)
-        thread.start()
-        self._threads.append(thread)
+        self._threads.append(_started_thread(self._calls))
 
     def _run(
         self, future: Future[Any], predictor: Any, fn: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]
@@ -166,6 +170,53 @@ class WaitingExecutor(Executor):
                         self._start_thread()
 
 
+class JobThreads(Executor):
+    """At most so many threads that run calls, for a pool that hands over jobs also when the main thread has ended."""
+
+    def __init__(self, most: int) -> None:
+        self._most = most
+        self._calls: SimpleQueue[Any] = SimpleQueue()
+        self._threads: list[threading.Thread] = []
+        self._counting = threading.Lock()
+        self._busy = 0
+        weakref.finalize(self, self._calls.put, None).atexit = False
+
+    def submit(self, fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Future[Any]:
+        """Return the future of a call."""
+        future: Future[Any] = Future()
+        with self._counting:
+            self._busy += 1
+            if len(self._threads) < min(self._busy, self._most):
+                self._threads.append(_started_thread(self._calls))
+        self._calls.put((self._run, future, fn, args, kwargs))
+        return future
+
+    def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:
+        """End the threads when the calls have ended."""
+        self._calls.put(None)
+        for thread in self._threads if wait else ():
+            thread.join()
+
+    def _run(self, future: Future[Any], fn: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+        value, failed = None, None
+        try:
+            value = fn(*args, **kwargs)
+        except BaseException as error:
+            failed = error
+        with self._counting:
+            self._busy -= 1
+        if failed is None:
+            future.set_result(value)
+        else:
+            future.set_exception(failed)
+
+
+def _started_thread(calls: SimpleQueue[Any]) -> threading.Thread:
+    thread = threading.Thread(target=_run_calls, args=(calls,), name="advised task", daemon=True)
+    thread.start()
+    return thread
+
+
 def _run_calls(calls: SimpleQueue[Any]) -> None:
     """Run calls until no more come; between two no reference to their executor is held."""
     while (call := calls.get()) is not None:
@@ -175,13 +226,13 @@ def _run_calls(calls: SimpleQueue[Any]) -> None:
     calls.put(None)
 
 
-_EXECUTORS: Final[weakref.WeakSet[WaitingExecutor]] = weakref.WeakSet()
+EXECUTORS: Final[weakref.WeakSet[FinishesTasks]] = weakref.WeakSet()  # of this process
 
 
 @atexit.register
 def _finish_tasks() -> None:
     """Before the process ends: daemon threads would end in the middle of their tasks."""
-    for executor in [*_EXECUTORS]:
+    for executor in [*EXECUTORS]:
         executor.finish()
 
 
@@ -190,6 +241,6 @@ def _finish_at_end(_: object = None) -> None:
     util.Finalize(None, _finish_tasks, exitpriority=20)
 
 
-os.register_at_fork(after_in_child=_EXECUTORS.clear)  # their threads are the parent's
-util.register_after_fork(_EXECUTORS, _finish_at_end)
+os.register_at_fork(after_in_child=EXECUTORS.clear)  # their threads are the parent's
+util.register_after_fork(EXECUTORS, _finish_at_end)
 _finish_at_end()

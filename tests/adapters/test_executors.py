@@ -90,6 +90,36 @@ if __name__ == "__main__":
     assert rows_of(tmp_path / "t.state") == {"end": 71}
 
 
+@pytest.mark.parametrize("where", ["main", "child"])
+def test_a_program_ends_when_the_jobs_of_its_pool_have_ended(tmp_path: Path, where: str) -> None:
+    program = tmp_path / "program.py"
+    program.write_text(f"""
+import multiprocessing, os
+from advisor.adapters.threads import Advised
+advised = Advised(path={str(tmp_path / "t.state")!r})
+
+def end(n):
+    os.write(1, b"%d " % n)
+
+def begin():
+    global pool
+    pool = advised.pool(2)
+    for n in range(20):
+        pool.submit(end, n)
+
+if __name__ == "__main__":
+    if {where == "main"}:
+        begin()
+    else:
+        child = multiprocessing.get_context("fork").Process(target=begin)
+        child.start()
+        child.join()
+""")
+    done = subprocess.run([sys.executable, program], capture_output=True, text=True, check=True)
+    assert (sorted(map(int, done.stdout.split())), done.stderr) == ([*range(20)], "")
+    assert sum(rows_of(tmp_path / "t.state").values()) == 20
+
+
 def test_runs_of_an_executor_that_has_ended_are_written_at_the_end_of_the_program(tmp_path: Path) -> None:
     program = f"""
 from advisor.adapters.threads import Advised

@@ -47,23 +47,6 @@ class Sizes:
         Seconds of one task: the mean over those at work, else over tasks as large as the last begun; None: not known yet.
     """
 
-    __slots__ = (
-        "_asked",
-        "_at_work",
-        "_bare",
-        "_bare_s",
-        "_high",
-        "_low",
-        "_mean_s",
-        "_recent",
-        "_seconds",
-        "_sizes",
-        "_sum_s",
-        "cores",
-        "name",
-        "runs",
-    )
-
     def __init__(self, prefix: str) -> None:
         self.name = cleaned(prefix)
         self.cores = 1

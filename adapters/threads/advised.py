@@ -91,8 +91,7 @@ class Advised:
         self._together = CallTotals()
         self._load = MachineLoad().cores if load is None else load
         self._lock = threading.Lock()
-        self._warned = False
-        self._reported = False
+        self._reported: set[str] = set()  # what is logged once
 
     def __call__(
         self, component: str, *, predictor: Callable[..., Any] | None = None, cores_max: int | None = None
@@ -247,33 +246,24 @@ class Advised:
 
     def unset(self, component: str, cores: int) -> None:
         """Report once that a call is not learned: a pool whose threads cannot be set ran it on more cores than it was given."""
-        if not self._reported:
-            self._reported = True
-            log.warning(
-                "%s used more than its %d cores, and such runs are not learned: the threads of %s are not set; "
-                "set POLARS_MAX_THREADS before polars is imported, or SET threads of each connection of DuckDB",
-                component, cores, " and ".join(GRANTS.pools.unset),
-            )  # fmt: skip
+        self._report(
+            "%s used more than its %d cores, and such runs are not learned: the threads of %s are not set; "
+            "set POLARS_MAX_THREADS before polars is imported, or SET threads of each connection of DuckDB",
+            component, cores, " and ".join(GRANTS.pools.unset),
+        )  # fmt: skip
 
     def _tell(self, error: AdvisorError) -> None:
-        if not self._warned:
-            self._warned = True
-            log.warning("calls go on without advice, or without being learned; reported once: %s", error)
+        self._report("calls go on without advice, or without being learned; reported once: %s", error)
+
+    def _report(self, text: str, *values: Any) -> None:
+        if text not in self._reported:
+            self._reported.add(text)
+            log.warning(text, *values)
 
 
 class _AdvisedRun:
     """One call: entered with its cores, learned when it ends."""
 
-    __slots__ = (
-        "_advised",
-        "_begun",
-        "_busy_s",
-        "_component",
-        "_deciding",
-        "_grant",
-        "_predictor",
-        "_size",
-    )
     _begun: float
     _busy_s: float  # of the process, where a pool is loaded that cannot be set
     _grant: CoreGrant

@@ -21,7 +21,7 @@ from typing import Any, Final, Protocol
 
 from advisor.adapters.threads.deciding import checked_predictor
 from advisor.adapters.threads.grants import GRANTS
-from advisor.adapters.threads.jobs import Job, Outcome, job_of, run_job
+from advisor.adapters.threads.jobs import Job, Outcome, job_of, run_job, settle_future
 from advisor.adapters.threads.waiting import EXECUTORS, JobThreads, RunLearner
 from advisor.domain.allowed_cores import AllowedCores, allowed_range, intersect_allowed, parse_allowed
 
@@ -259,10 +259,7 @@ class AdvisedPool(Executor):
             self._used -= cores
         if self._waiting:
             self._choose()
-        if error is None:
-            submission.future.set_result(value)
-        else:
-            submission.future.set_exception(error)
+        settle_future(submission.future, value, error)
         self._close_if_idle(1)
 
     def _close_if_idle(self, ended: int) -> None:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import Future
 from dataclasses import dataclass
 from time import perf_counter
 from typing import Any, Final, TypeVar
@@ -60,12 +61,27 @@ def run_job(
     """Run a job in its worker, whose thread pools have as many threads as it has cores."""
     grant = GRANTS.enter(cores, pool_cores)
     own = grant.cores == cores
+    value, elapsed_s, failed = timed_call(call, args, kwargs)
+    GRANTS.end_call(grant)
+    return value, elapsed_s, failed, own and not grant.changed
+
+
+def timed_call(
+    call: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any]
+) -> tuple[Any, float, BaseException | None]:
+    """Return what a call gave, its seconds, and its error."""
     value, failed = None, None
     begun = perf_counter()
     try:
         value = call(*args, **kwargs)
     except BaseException as error:
         failed = error
-    elapsed_s = perf_counter() - begun
-    GRANTS.end_call(grant)
-    return value, elapsed_s, failed, own and not grant.changed
+    return value, perf_counter() - begun, failed
+
+
+def settle_future(future: Future[Any], value: Any, failed: BaseException | None) -> None:
+    """Pass on what a call gave, or its error."""
+    if failed is None:
+        future.set_result(value)
+    else:
+        future.set_exception(failed)

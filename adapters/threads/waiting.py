@@ -22,7 +22,7 @@ from typing import Any, Final, Protocol
 
 from advisor.adapters.threads.deciding import checked_predictor
 from advisor.adapters.threads.grants import GRANTS, CoreGrant
-from advisor.adapters.threads.jobs import Job
+from advisor.adapters.threads.jobs import Job, settle_future, timed_call
 from advisor.adapters.threads.pools import set_limits
 
 AT_ONCE_FIRST: Final = 64  # threads of tasks of which nothing is known
@@ -128,19 +128,10 @@ class WaitingExecutor(Executor):
             if self._grant is None:
                 with self._counting:
                     self._grant = self._grant or GRANTS.enter(self._cores, self._cores, workers=True)
-            value, failed = None, None
-            begun = time.perf_counter()
-            try:
-                value = fn(*args, **kwargs)
-            except BaseException as error:
-                failed = error
-            elapsed_s = time.perf_counter() - begun
+            value, elapsed_s, failed = timed_call(fn, args, kwargs)
             others = min(self._unfinished, len(self._threads), self._cores) - 1  # who waits holds no core
             self._advised.learn_run(self._job.component, predictor, 1, elapsed_s, others, ok=failed is None)
-            if failed is None:
-                future.set_result(value)
-            else:
-                future.set_exception(failed)
+            settle_future(future, value, failed)
         self._end_task()
 
     def _end_task(self) -> None:
@@ -198,17 +189,10 @@ class JobThreads(Executor):
             thread.join()
 
     def _run(self, future: Future[Any], fn: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
-        value, failed = None, None
-        try:
-            value = fn(*args, **kwargs)
-        except BaseException as error:
-            failed = error
+        value, _, failed = timed_call(fn, args, kwargs)
         with self._counting:
             self._busy -= 1
-        if failed is None:
-            future.set_result(value)
-        else:
-            future.set_exception(failed)
+        settle_future(future, value, failed)
 
 
 def _started_thread(calls: SimpleQueue[Any]) -> threading.Thread:

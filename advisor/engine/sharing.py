@@ -68,14 +68,11 @@ def _name(flows: Flows, place: int, given: Any) -> str:
         raise InvalidValue(
             f"networks[{place}]", cast("object", given), "a map with a network", "S-Net text, nodes or an id"
         )
-    one = cast("Mapping[str, Any]", given)
-    if one.get("name") is not None:
-        with about(place, str(place + 1)):
+    one, number = cast("Mapping[str, Any]", given), str(place + 1)
+    with about(place, number):
+        if one.get("name") is not None:
             return checked_name("name", one["name"])
-    if flows.keeps(one["network"]):
-        with about(place, str(place + 1)):
-            return name_of(one["network"])
-    return str(place + 1)
+        return name_of(one["network"]) if flows.keeps(one["network"]) else number
 
 
 def _asked(flows: Flows, name: str, given: Mapping[Any, Any]) -> NetworkAsked:

@@ -135,7 +135,8 @@ class TableReader:
         field = _culprit(columns, row, code)
         line, texts = cells[row]
         bound = measure_bound(field) if field in MEASURES else bound_text(code)
-        return BadCell(line, HEADINGS[field][0], texts[self._columns[field]][:80], bound)
+        place = self._columns[field]
+        return BadCell(line, self.table.titles[place], texts[place][:80], bound)
 
 
 def _culprit(columns: Columns, row: int, code: str) -> str:

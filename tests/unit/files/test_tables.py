@@ -69,6 +69,11 @@ def test_bad_rows_are_refused_with_line_column_and_value(table: Path) -> None:
     assert (reader.rows, reader.refused) == (2, 6)
 
 
+def test_a_bad_cell_is_named_by_its_heading_in_the_file(table: Path) -> None:
+    _, reader = read(table, "component,predictor,cores,elapsed_s\na,abc,2,0.5\na,1,2,-4\n")
+    assert [(cell.column, cell.value) for cell in reader.first_refused] == [("predictor", "abc"), ("elapsed_s", "-4")]
+
+
 def test_an_unclosed_quote_spoils_its_own_line_only(table: Path) -> None:
     chunks, reader = read(table, 'component,x,p,t\n"a,1,2,3\n"b, c",1,2,3\n"d""e",1,2,3\n')
     assert [name for name, *_ in rows_of(chunks)] == ["b, c", 'd"e']

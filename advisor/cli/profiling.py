@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import os
+import tempfile
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -42,8 +44,8 @@ def profile_command(
 
     Without FILE and PROGRAM shows which runs a service has, with --producer what it knows of one by now.
 
-    Behind -- runs a PROGRAM of OpenMP tasks, its events to the service at --socket or ADVISOR_SOCKET, else to one started for
-    it, or with --record into a file; its status is the command's.
+    Behind -- runs a PROGRAM of OpenMP tasks, its events to the service at --socket or ADVISOR_SOCKET, else into a file, which
+    --record keeps; its status is the command's.
 
     Trees are those of paper 5: one for each task construct, one for each thread's implicit task, with stubs where tasks ran.
     """
@@ -63,16 +65,17 @@ def profile_command(
     status, quiet = 0, options.wants_json()
     if producer is not None:
         name, profile = producer, _now(source, producer)
-    elif program and not record:
+    elif program and not record and (at := source["socket"] or os.environ.get("ADVISOR_SOCKET")):
         name = Path(program[0]).name
-        profile, status = running.watched(program, source["socket"], mode, quiet=quiet)
+        profile, status = running.watched(program, Path(at), mode, quiet=quiet)
     else:
         from advisor.files.profiles import read_profile
 
-        path = record or cast("Path", file)
-        if record:
-            status = running.recorded(program, record, mode, quiet=quiet)
-        name, profile = path.name, read_profile(path, cut=_cut)
+        with tempfile.TemporaryDirectory(prefix="advisor-") as made:
+            path = file or record or Path(made, Path(program[0]).name)
+            if program:
+                status = running.recorded(program, path, mode or ("full" if record else "auto"), quiet=quiet)
+            name, profile = path.name, read_profile(path, cut=_cut)
     if stacks:
         from advisor.files.profiles import collapsed_stacks
 

@@ -11,7 +11,7 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Mapping, Sequence
-from contextlib import ExitStack, suppress
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -50,24 +50,18 @@ def program_of(ctx: click.Context) -> Sequence[str]:
     return ctx.meta.get(PROGRAM, ())
 
 
-def watched(program: Sequence[str], socket: Path | None, mode: str | None, *, quiet: bool) -> tuple[Profile, int]:
-    """Run a program under the tool, its events to a service, and return its profile and its exit status.
+def watched(program: Sequence[str], at: Path, mode: str | None, *, quiet: bool) -> tuple[Profile, int]:
+    """Run a program under the tool, its events to the service `at` a socket, and return its profile and its exit status.
 
     Raises AdvisorError where the tool cannot be built, the program not be started, or nothing came of it.
 
-    `socket`: of a service; without it ADVISOR_SOCKET says which, and without that one is started for the run. `mode`: one of
-    `MODES`; auto without. `quiet`: keep standard output free: what the program prints goes to standard error.
+    `mode`: one of `MODES`; auto without. `quiet`: keep standard output free: what the program prints goes to standard error.
     """
     from advisor.cli.source import connected
-    from advisor.demo.service_process import serving
 
     _check_program(program)
-    at = socket or (Path(os.environ["ADVISOR_SOCKET"]) if os.environ.get("ADVISOR_SOCKET") else None)
-    with ExitStack() as stack:
-        folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="advisor-")))
-        if at is None:
-            at, _ = stack.enter_context(serving(folder))
-        client = stack.enter_context(connected({}, at))  # a wrong address is reported before anything is built or run
+    with connected({}, at) as client, tempfile.TemporaryDirectory(prefix="advisor-") as made:
+        folder = Path(made)  # a wrong address is reported before anything is built or run
         environment = _tool(mode or "auto", folder)
         incarnation = secrets.token_bytes(16)
         environment |= {
@@ -81,15 +75,15 @@ def watched(program: Sequence[str], socket: Path | None, mode: str | None, *, qu
         return _fetched(client, environment["ADVISOR_PRODUCER"], run, status), status
 
 
-def recorded(program: Sequence[str], path: Path, mode: str | None, *, quiet: bool) -> int:
+def recorded(program: Sequence[str], path: Path, mode: str, *, quiet: bool) -> int:
     """Run a program under the tool, its events into a file, without any service; return its exit status.
 
     Raises as `watched`.
     """
     _check_program(program)
     with tempfile.TemporaryDirectory(prefix="advisor-") as folder:
-        environment = _tool(mode or "full", Path(folder)) | {"ADVISOR_OPENMP_FILE": str(path.absolute())}
-        if "ADVISOR_OPENMP_BUFFER" not in os.environ:
+        environment = _tool(mode, Path(folder)) | {"ADVISOR_OPENMP_FILE": str(path.absolute())}
+        if "ADVISOR_OPENMP_BUFFER" not in os.environ and mode == "full":
             environment["ADVISOR_OPENMP_BUFFER"] = str(RECORDED_BUFFER)
         path.unlink(missing_ok=True)  # a file of an earlier run is not taken for this one's
         status = _run(program, environment, quiet=quiet)

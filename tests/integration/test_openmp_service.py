@@ -177,8 +177,7 @@ def test_a_program_on_libgomp_is_refused_before_it_runs(tmp_path: Path) -> None:
     assert not (tmp_path / "r.events").exists()
 
 
-@pytest.mark.slow  # a service of its own loads the compiled folds
-def test_the_command_starts_a_service_where_there_is_none(built: Path) -> None:
+def test_the_command_needs_no_service(built: Path) -> None:
     done = advise("--", built, "9")
     assert done.returncode == 0, done.stderr
     assert "solve+0x" in done.stdout

@@ -66,9 +66,8 @@ TARGETS = tuple(
 def _swept_counts(text: str) -> list[int]:
     """Return the counts of cores=LOW..HIGH, in steps with :STEP, and of cores=N,N…"""
     what, _, numbers = text.partition("=")
-    parts = [options.range_of(part) for part in numbers.split(",")] if what == "cores" else []
-    counts = sorted({count for part in parts for count in part[: SWEEP_POINTS + 1]})
-    if not counts or not 1 <= counts[0] <= counts[-1] <= ALLOCATE_CORES_MAX or len(counts) > SWEEP_POINTS:
+    counts = options.counts_of(numbers, ALLOCATE_CORES_MAX) if what == "cores" else []
+    if not 0 < len(counts) <= SWEEP_POINTS:
         raise ValueError(text)
     return counts
 

@@ -188,6 +188,19 @@ def range_of(text: str) -> range:
     return range(int(low), int(high if dots else low) + 1, int(step or 1))
 
 
+def counts_of(text: str, most: int) -> list[int]:
+    """Return numbers of cores, each once, ascending: 4, 1..64, 1,2,4..8, or 2..64:2 in steps; raises ValueError."""
+    found = set[int]()
+    for part in (part.strip() for part in text.split(",")):
+        counts = range_of(part)
+        if not counts:
+            raise Unfit(f"has {part!r}, which is empty: a range begins with its smallest number")
+        if counts[0] < 1 or counts[-1] > most:
+            raise Unfit(f"has {part!r}, which is outside 1..{most}")
+        found.update(counts)
+    return sorted(found)
+
+
 def _headings_of(text: str) -> dict[str, str]:
     pairs = [part.partition("=") for part in text.split(",")]
     if not all(name.strip() and sign and heading.strip() for name, sign, heading in pairs):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -9,7 +10,7 @@ import click
 
 from advisor.cli import options, show_simulation
 from advisor.cli.declared import declared
-from advisor.cli.options import Output, Unfit, command
+from advisor.cli.options import Output, command
 from advisor.domain import limits
 from advisor.errors import InvalidValue
 from advisor.protocol import verbs as v
@@ -21,21 +22,8 @@ KEPT = ("cores", "policies", "measured_alone", "seed", "advise")  # options that
 COMPILED_FROM = 1_000_000  # tasks times analyses from which loading compiled loops, half a second, pays
 
 
-def _counts_of(text: str) -> list[int]:
-    """Return numbers of cores, each once, ascending: 4, 1..64, 1,2,4..8, or 2..64:2 in steps."""
-    found = set[int]()
-    for part in (part.strip() for part in text.split(",")):
-        counts = options.range_of(part)
-        if not counts:
-            raise Unfit(f"has {part!r}, which is empty: a range begins with its smallest number")
-        if counts[0] < 1 or counts[-1] > limits.SIMULATE_CORES_MAX:
-            raise Unfit(f"has {part!r}, which is outside 1..{limits.SIMULATE_CORES_MAX}")
-        found.update(counts)
-    return sorted(found)
-
-
 WANTED = "a number of cores like 4, or a range like 1..64 or 2..64:2"
-CORES_FORM = options.ValueForm("P[..Q[:STEP]][,…]", _counts_of, WANTED)
+CORES_FORM = options.ValueForm("P[..Q[:STEP]][,…]", partial(options.counts_of, most=limits.SIMULATE_CORES_MAX), WANTED)
 FORMS: dict[str, dict[str, Any]] = {
     "cores": {"type": CORES_FORM, "default": "1,2,4,8", "help": "Numbers of cores."},
     "policies": {"name": "policy", "type": options.WORDS, "default": "fifo", "show_default": True,

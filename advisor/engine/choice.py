@@ -1,9 +1,10 @@
 """The one rule by which core counts are chosen for runs of a component; and free cores now against more of them later.
 
 First run: the caller's usual count, else the allowed count nearest to least (most / least)**share. Then, among the allowed
-counts from half the least to twice the largest seen, the fewest within the tolerance of the best. The last count stays while
-it is within 1.5 tolerances of the best and is not a third too many. Fewer cores count as good until runs have shown them to be
-worse, see `advisor.models.core_rule`. Nothing is random, and nothing is tried unless asked.
+counts from half the least to twice the largest seen, and the next ones within a factor of four, the fewest within the
+tolerance of the best. The last count stays while it is within 1.5 tolerances of the best and is not a third too many. Fewer
+cores count as good until runs have shown them to be worse, see `advisor.models.core_rule`. Nothing is random, and nothing
+is tried unless asked.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 from functools import lru_cache
-from math import erf, inf, log2, pi, sqrt
+from math import erf, inf, log2, nextafter, pi, sqrt
 from statistics import NormalDist
 from typing import Any, NamedTuple
 
@@ -33,6 +34,7 @@ from advisor.models.table import Table
 
 FIRST_SHARE = {TIME: 0.75, CORE_SECONDS: 0.5}  # of the way from the least to the most, on a log scale, by objective
 BEYOND = 2.0  # times the largest count seen, and the share of the least: an extrapolation that one run mends
+NEXT = 4.0  # of these, the bound of the next allowed count on either side, for where counts are far apart
 SPREAD = (0, -1, 1, -2)  # doublings from the first count: what runs that begin at once, all unknown, are spread over
 SPREAD_RUNS = 8  # on each count but the first: enough to compare means, whatever the array's length
 CHANCE_LEAST = 0.4  # that a trial beats the present count by the tolerance
@@ -110,7 +112,13 @@ def counts_within(request: CoreRequest, seen: CoresSeen) -> Floats:
 
 @lru_cache(maxsize=COUNTS_KEPT)
 def _counts_near(allowed: AllowedCores, least: float, most: float, last: float) -> Floats:
-    part = allowed.between(least / BEYOND, most * BEYOND)
+    fewer, more = (
+        allowed.between(least / NEXT, nextafter(least, 0.0)),
+        allowed.between(nextafter(most, inf), most * NEXT),
+    )
+    low = min(least / BEYOND, fewer.most) if fewer else least / BEYOND
+    high = max(most * BEYOND, more.least) if more else most * BEYOND
+    part = allowed.between(low, high)
     found = set(part.compared) if part is not None else set[int]()
     found |= {int(last)} if last in allowed else set()
     return np.array(sorted(found or {allowed.nearest(last or most)}), np.float64)  # kernels take none that is read-only

@@ -91,6 +91,18 @@ def test_later_runs_stay_within_twice_of_what_was_seen() -> None:
     assert taught([1], runs=200).choose_cores("c", predictor=1.0, cores_max=64).why.endswith("seen on 1 core, 200 runs")
 
 
+@pytest.mark.parametrize("allowed", [{"min": 1, "max": 64, "power_of": 4}, [1, 3, 9, 27], [1, 4, 16, 64]])
+def test_of_counts_far_apart_the_next_ones_are_near(allowed: Any) -> None:
+    """Twice and half of what was seen may hold no other count: a serial job would stay on its first one for ever."""
+    advisor = Advisor()
+    for _ in range(12):
+        cores = advisor.choose_cores("serial", predictor=1.0, allowed=allowed).cores
+        advisor.observe("serial", predictor=1.0, cores=cores, elapsed_s=1.0)
+    assert cores == 1
+    one = taught([1], lambda _: 1.0, runs=50)
+    assert one.choose_cores("c", predictor=1.0, allowed=[1, 64]).cores == 1, "further is too far"
+
+
 def test_the_fewest_within_the_tolerance_of_the_best_are_chosen() -> None:
     advisor = taught([1, 2, 4, 8, 16, 32, 1], noise=1e-4, runs=20)
     for tolerance in (0.05, 0.2, 0.5):

@@ -96,10 +96,11 @@ def test_what_there_is_can_be_looked_at() -> None:
 def test_a_question_is_refused_by_both(verb: str, asked: dict[str, Any], field: str) -> None:
     advisor = Advisor()
     advisor.observe("m", elapsed_s=1.0)
-    for face in (advisor, SyncClient("/nowhere")):
-        with pytest.raises(errors.InvalidValue) as caught:
-            getattr(face, verb)(**asked)
-        assert caught.value.field == field
+    with SyncClient("/nowhere", close_s=0.0) as client:
+        for face in (advisor, client):
+            with pytest.raises(errors.InvalidValue) as caught:
+                getattr(face, verb)(**asked)
+            assert caught.value.field == field
 
 
 def test_cores_without_a_predictor_are_no_point_to_suggest_for() -> None:

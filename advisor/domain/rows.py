@@ -148,10 +148,12 @@ def _measures(field: str, measures: Any) -> dict[str, float]:
     if not isinstance(measures, Mapping):
         raise InvalidValue(field, measures, f"a map with the keys {', '.join(limits.MEASURES)}")
     found: dict[str, float] = {}
-    for name, value in cast("Mapping[Any, Any]", measures).items():
+    given = cast("Mapping[Any, Any]", measures)
+    for name in given:
         if name not in limits.MEASURES:
             raise not_one_of(field, name, limits.MEASURES)
-        if value is not None:
+    for name in limits.MEASURES:  # in the order in which columns are looked at
+        if (value := given.get(name)) is not None:
             found[name] = _number_or_nan(f"{field}.{name}", value, *limits.MEASURES[name])
     return {name: value for name, value in found.items() if value == value}  # noqa: PLR0124 - NaN is not
 

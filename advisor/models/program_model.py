@@ -63,7 +63,7 @@ _BLOCKS: Final = offsets(
     + [(f"fit of {name}", size, "f", 0.0) for name, size in _SIZES.items()]  # that score: weights, intercept, error
 )
 _AT: Final = {name: at.start for name, at in _BLOCKS.items()}
-WORDS: Final = max(at.stop for at in _BLOCKS.values())
+WORDS: Final[int] = max(at.stop for at in _BLOCKS.values())
 
 
 @dataclass(frozen=True, slots=True)

@@ -37,7 +37,7 @@ _BLOCKS: Final = offsets(
     [(name, 1, "f", 0.0) for name in _HEAD] + [(name, int(np.prod(shape)), "f", 0.0) for name, shape in _PARTS.items()]
 )
 _AT: Final = {name: at.start for name, at in _BLOCKS.items()}
-WORDS: Final = max(at.stop for at in _BLOCKS.values())
+WORDS: Final[int] = max(at.stop for at in _BLOCKS.values())
 _SUMS: Final = _HEAD[:6]
 _COUNTS: Final = _HEAD[6:8]
 

@@ -3,18 +3,23 @@
 from __future__ import annotations
 
 import unicodedata
+from functools import lru_cache
 
 from advisor.domain.limits import NAME_BYTES_MAX
 from advisor.errors import InvalidValue
 
 NAME_BOUND = f"1 to {NAME_BYTES_MAX} bytes of printable text"
+NAMES_REMEMBERED = 4096  # to look at a name takes 10 times as long as to remember it
 
 
 def normalised_name(value: object) -> str | None:
     """Return the name in its one normal form (NFC), or None when it is no name."""
-    if not isinstance(value, str):
-        return None
-    value = str(value)  # a subclass may carry more than its characters
+    return normal_form(str(value)) if isinstance(value, str) else None  # a subclass may carry more than its characters
+
+
+@lru_cache(NAMES_REMEMBERED)
+def normal_form(value: str) -> str | None:
+    """Return a text as a name in its one normal form (NFC), or None when it is no name."""
     if value.isascii():
         return value if value.isprintable() and 0 < len(value) <= NAME_BYTES_MAX else None
     if len(value) > NAME_BYTES_MAX:

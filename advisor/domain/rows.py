@@ -4,20 +4,19 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Callable, Mapping, Sequence
-from functools import lru_cache, partial
+from functools import partial
 from math import nan
 from numbers import Real
 from typing import Any, NamedTuple, Protocol, Required, TypedDict, cast
 
 from advisor.domain import limits
-from advisor.domain.names import NAME_BOUND, checked_name
+from advisor.domain.names import NAME_BOUND, checked_name, normal_form
 from advisor.errors import InvalidValue, UnknownKey, nearest, not_one_of
 
 KILLED = ("memory", "time")  # what a run was killed for; in a column 1 and 2, 0 where it was not
 ABSENT_U32 = 2**32 - 1  # of a label's number on the wire: this row has none
 ABSENT_U64 = 2**64 - 1  # of replicas: the same
 PLAIN = frozenset((float, int))  # Python's own numbers, but for truth values
-NAMES_REMEMBERED = 4096  # names known to be good: to look at one takes 10 times as long
 
 # The numbers that rows must have, and how many runs each stands for: code of a refusal, field, least and most.
 BOUNDS: Mapping[str, tuple[str, float, float]] = {
@@ -295,16 +294,13 @@ def checked_fields(given: Any, values: int) -> dict[str, Any]:
     return found
 
 
-_name = lru_cache(NAMES_REMEMBERED)(checked_name)
-
-
 def row_of(component: Any, predictor: Any, cores: Any, elapsed_s: Any, optional: Mapping[str, Any]) -> list[Any]:
     """Return an observation as a row of the wire; its numbers become floats, a predictor of several values a list.
 
     Raises InvalidValue, UnknownKey. Whether the component has that many predictors, or there is room for it, only who
     learns it can tell.
     """
-    name = _name("component", component) if type(component) is str else checked_name("component", component)
+    name = (normal_form(component) if type(component) is str else None) or checked_name("component", component)
     if (
         type(elapsed_s) is float
         and type(cores) in PLAIN

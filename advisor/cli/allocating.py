@@ -279,7 +279,7 @@ def _advices(client: SyncClient, request: Given, given: Given) -> Iterator[Given
 
 @asks(
     v.Watch, NETWORK,
-    click.option("--count", type=int, help="End after so many advices."),
+    click.option("--count", type=int, help="End after this many changes are printed."),
     click.option("--within", "within_s", type=float, help="End after so many seconds without one."),
     *TARGETS, served=True, leave=("network", "target", "evidence", "watch"), keys=_keys_of, answer=_advices,
     forms=FORMS | {"change_cost_s": {"type": float, "help": "Seconds that the network stands still for a change."}},
@@ -288,6 +288,6 @@ def watch_command(found: Given) -> Iterator[Printed]:
     """Watch NETWORK, a file of S-Net text: print the allocation, and each better one that is worth the change.
 
     A NETWORK that is no file is the id of one.
-    Ends with Ctrl-C, or as --count and --within say. With --json each advice is a line.
+    Ends with Ctrl-C, or as --count and --within say. With --json each change is a line.
     """
     return show_plans.watched(found)

@@ -48,6 +48,8 @@ def whom(options: Mapping[str, Any], *others: str) -> tuple[str, Any]:
     if len(given) == 1:
         if given[0][0] == "tcp" and ":" not in given[0][1]:
             raise InvalidValue("tcp", given[0][1], "HOST:PORT", "a path is a --socket")
+        if given[0][0] == "tcp" and (port := given[0][1].rpartition(":")[2]).isdecimal() and not 0 < int(port) < 2**16:
+            raise InvalidValue("tcp", given[0][1], "HOST:PORT with a port from 1 to 65535")
         return given[0]
     forms = {"socket": "--socket PATH", "tcp": "--tcp HOST:PORT", "state": "--state FILE", "table": "--table TABLE.csv"}
     *first, last = (forms[key] for key in keys)
@@ -169,11 +171,16 @@ def written(out: Path, data: bytes, field: str = "out", *, folder: bool = False)
 
 
 def learned_from(table: str, columns: Mapping[str, str] | None = None) -> Advisor:
-    """Return an advisor that has learned a table."""
+    """Return an advisor that has learned a table. Raises InvalidValue: of a file that cannot be read it names the option."""
     from advisor import Advisor
 
     advisor = Advisor()
-    learn_table(advisor, table, columns)
+    try:
+        learn_table(advisor, table, columns)
+    except InvalidValue as error:
+        if error.field != "file":
+            raise
+        raise InvalidValue("table", error.value, str(error.bound), error.hint) from error
     return advisor
 
 

@@ -169,7 +169,7 @@ def allowed_in_all(component: str, cores_max: Any, allowed: Any, own: AllowedCor
         found = most if found is None else intersect_allowed(field, found, most, "cores_max")
     if found is None:
         if own is None or own == allowed_range(1, ALLOCATE_CORES_MAX):
-            raise InvalidValue("cores_max", None, "given, or allowed", "say which core counts there are")
+            raise InvalidValue("cores_max", None, "given where allowed is not", "say which core counts there are")
         return own
     return found if own is None else intersect_allowed(field, found, own, f"component {component!r}")
 

@@ -315,6 +315,8 @@ def row_of(component: Any, predictor: Any, cores: Any, elapsed_s: Any, optional:
         point = () if predictor is None else point_of(predictor)
         for (code, (field, low, high)), value in zip(BOUNDS.items(), (0.0, cores, elapsed_s), strict=False):
             if not is_number(value) or not low <= value <= high:
+                if value is None and optional:  # it may have been given by a wrong name
+                    checked_fields(optional, len(point) or 1)
                 raise InvalidValue(field, value, bound_text(code))
         x, values = list(point) if len(point) > 1 else point[0] if point else None, len(point) or 1
         row = [name, x, float(cores), float(elapsed_s)]

@@ -71,7 +71,7 @@ def suggest(
         answers.append(
             Suggestion(
                 setting, p, elapsed, elapsed * p, narrower,
-                f"intervals should be {by} narrower; the curve itself is known to {elementary.exp(sqrt(before)) - 1.0:.1%}",
+                f"intervals should be {by} narrower; the curve has an error of {elementary.exp(sqrt(before)) - 1.0:.1%}",
             )
         )  # fmt: skip
     return answers

@@ -74,7 +74,8 @@ def _sharing(found: Plan, whole: Allocation) -> Said:
     if found.shared:
         n, cores, groups = len(found.demand.keys), plural(found.cores_used, "core"), len(whole.groups)
         takes = "those of a group take turns on all of its cores"
-        yield None, float(groups), f"{n} components share {cores} in {plural(groups, 'group')}: {takes}"
+        few = "; there are fewer cores than components" if 0 < (found.demand.request.cores or 0) < n else ""
+        yield None, float(groups), f"{n} components share {cores} in {plural(groups, 'group')}: {takes}{few}"
 
 
 def _workers(found: Plan, whole: Allocation) -> Said:
@@ -173,11 +174,10 @@ def _turns(found: Plan, whole: Allocation) -> Said:
     if found.shared and found.own_value is not None:
         aim = found.demand.request.aim
         value = 1 / found.own_value if aim.by_rate else found.own_value
-        own = "with cores of one's own for each component"
-        words = f"{own} {aim.figure.format(amount(value))}"
+        words = f"with dedicated cores {aim.figure.format(amount(value))}"
         if aim.by_rate and whole.expected_per_s is not None:
-            words = f"{amount(whole.expected_per_s)} records/s are expected, {own} {amount(value)}"
-        yield None, value, f"turns do better: {words}"
+            words = f"{amount(whole.expected_per_s)} records/s are expected, with dedicated cores {amount(value)}"
+        yield None, value, f"time sharing wins: {words}"
 
 
 def _gap(found: Plan, whole: Allocation) -> Said:

@@ -170,7 +170,9 @@ class AdviceFace:
         """Answer `/advice/NETWORK`."""
         found = await self.advice_of(request.path_params["network"])
         if found is None:
-            return PlainTextResponse("no network is defined by this id\n", status_code=404)
+            return PlainTextResponse(
+                "no network is defined by this id: a client defines it by define_network\n", status_code=404
+            )
         state, report = found
         known = state in (ADVISED, IMPOSSIBLE)
         headers = {"cache-control": "no-store"} | ({} if known else {"retry-after": "1"})

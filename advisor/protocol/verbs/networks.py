@@ -96,6 +96,7 @@ class AllocateTogether(OfMachine):
     and what `allocate` takes about one network.
 
     networks: a map for each, as below
+    objective: what is to be best, as of `allocate`; for `fewest_cores` each network has a `target`
     level: as of `allocate`
     weights: of objective `cost`, of all networks together
     """

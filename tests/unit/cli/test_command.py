@@ -201,6 +201,12 @@ ASKED_OF = {
 }  # fmt: skip
 
 
+@pytest.mark.parametrize("command", COMMANDS)
+def test_every_option_has_a_help_text(command: str) -> None:
+    for option in advisor.get_command(click.Context(advisor), command).params:
+        assert not isinstance(option, click.Option) or len((option.help or "").strip(".")) > 3, option.name
+
+
 def test_every_command_reports_a_wrong_address_at_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def wait(*_: Any) -> None:
         raise AssertionError("a command waits for a service that is not there")

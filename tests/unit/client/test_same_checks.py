@@ -49,6 +49,12 @@ def test_a_field_that_no_row_has_is_told_with_the_nearest() -> None:
         Advisor().observe("m", elapsed_s=1.0, predictr=3)  # type: ignore[call-arg]
 
 
+@pytest.mark.parametrize("client", [SyncClient, AsyncClient])
+def test_a_wrong_name_of_the_seconds_is_reported_with_the_nearest(client: type) -> None:
+    with pytest.raises(UnknownKey, match="did you mean 'elapsed_s'"):
+        client("/nowhere").observe("m", cores=1, elapsed=2.0)
+
+
 def test_numbers_of_numpy_are_taken_everywhere() -> None:
     adv = Advisor(components_max=np.int64(10), model_memory_bytes=np.int32(10**6))
     for size in np.arange(1, 20):

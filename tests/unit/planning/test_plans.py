@@ -204,6 +204,7 @@ class TestReasons:
     def test_sharing_and_its_gap(self) -> None:
         small = plan(CHOICE, CURVES, Request(cores=3, shares=SHARES))
         assert "4 components share 3 cores in 2 groups" in text(small, "sharing")
+        assert text(small, "sharing").endswith("there are fewer cores than components")
         assert "gap" not in codes(small)
 
     def test_reasons_stay_few_for_many_components(self) -> None:

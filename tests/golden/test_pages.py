@@ -179,7 +179,9 @@ def test_a_page_runs_from_the_top(page: Path, machine: Machine) -> None:
         if block.elsewhere:
             assert (ROOT / block.elsewhere).exists()
         elif not block.slow:
-            machine.run(block)
+            printed, shown = machine.run(block), re.sub(r"^\$ .*\n", "", block.text, flags=re.MULTILINE)
+            if block.language == "console" and shown:
+                assert [line.rstrip() for line in printed.splitlines()] == shown.splitlines()
 
 
 @pytest.mark.slow

@@ -46,7 +46,7 @@ def advise_command(
 
     Each is advised for the largest input that it was run with, on a core count that it was run on, or where none of these is
     allowed, on the allowed one nearest to the last. Memory is what is expected, but not below the largest that was seen, nor
-    above twice that. A time limit is at most four times what is expected, and four times what no run took longer than. The
+    above twice that. A time limit is at most four times the expected time, and at most four times the longest run. The
     comment beside each names what was seen.
     """
     settings: list[AdvisedSetting] = []

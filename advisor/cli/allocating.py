@@ -35,7 +35,8 @@ BY_BOX = {"type": options.key_numbers(), "multiple": True}
 WHOLE_BY_BOX: dict[str, Any] = {"type": options.key_numbers(int), "multiple": True}
 CURRENT = "What is in use: BOX=N for every box, or a file that --json wrote. It stays unless a change gains 5 %."
 TURNS = (
-    "Whether components take turns on shared cores; scarce: where cores are fewer, better: wherever that does better."
+    "Whether components share cores in turns. never; scarce: only with fewer cores than components; better: wherever "
+    "the plan gains."
 )
 COST = "Of cost: core_s=N, latency_s=N, record=N (its worth)."
 FORMS: dict[str, dict[str, Any]] = {
@@ -149,8 +150,8 @@ def _checked(given: Given) -> Given:
 def allocate_command(found: Given) -> Iterator[Printed]:
     """Allocate cores to the components of NETWORK, a file of S-Net text; - is standard input.
 
-    What was learned of a network's flow is used: of the one with the file's name, without ending, as its id. A NETWORK that
-    is no file is such an id itself.
+    What was learned of the network's flow is used. Its id is the file's name without ending. If there is no such file,
+    NETWORK is the id itself.
 
     Options that name a box are written BOX=N and may be given several times. Objective cost takes a --weight for each thing
     that costs.
@@ -287,7 +288,7 @@ def _advices(client: SyncClient, request: Given, given: Given) -> Iterator[Given
 def watch_command(found: Given) -> Iterator[Printed]:
     """Watch NETWORK, a file of S-Net text: print the allocation, and each better one that is worth the change.
 
-    A NETWORK that is no file is the id of one.
+    If there is no such file, NETWORK is the id of one.
     Ends with Ctrl-C, or as --count and --within say. With --json each change is a line.
     """
     return show_plans.watched(found)

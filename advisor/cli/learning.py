@@ -52,7 +52,7 @@ READERS = {
     options.taught,
 )  # fmt: skip
 def learn_command(sources: tuple[Path, ...], kind: str, **given: Any) -> Output:
-    """Teach what SOURCES tell of runs, each of them once: however often, and in however many pieces, it is read.
+    """Learn the runs in SOURCES. Each run counts once, however often its file is read, also while the file grows.
 
     \b
     snet       a directory of monitor logs and maps, written with the flag -m A of S-Net's stream runtime

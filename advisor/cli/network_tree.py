@@ -31,7 +31,7 @@ NODES_SHOWN = 1_000  # beyond, a person reads counts
 def network_command(file: Path, net: str | None, **given: Any) -> Output:
     """Check FILE (S-Net or JSON; - is standard input) and show its structure as a tree.
 
-    A FILE that is none is the id of a network that a state or a service keeps; what was learned of its flow is shown, too.
+    If there is no such file, FILE is the id of a network of a state or a service; what was learned of its flow is shown, too.
 
     The exit status is 0 when FILE reads, else 2; the error has line and column.
     """

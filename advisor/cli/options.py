@@ -25,7 +25,7 @@ WANTS_JSON = "advisor.json"  # in a context's meta
 GROUPS = {
     "The network": ("visits", "shares", "depths", "fan_outs", "returns", "component", "load", "speed"),
     "Bounds": ("minimum", "maximum", "pin", "allowed", "instances_max", "nodes", "memory_bytes", "work_max"),
-    "Where to ask": ("socket", "tcp", "token_file", "tls_ca", "tls_certificate", "state", "table", "columns"),
+    "Service, state or table": ("socket", "tcp", "token_file", "tls_ca", "tls_certificate", "state", "table", "columns"),
     "What is printed": ("limit", "offset", "stacks", "chrome", "depth", "least", "form",
                         "out", "as_json", "help"),
 }  # fmt: skip

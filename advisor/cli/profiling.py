@@ -42,7 +42,7 @@ def profile_command(
 ) -> Output:  # fmt: skip
     """Show the profile of FILE, a file of task events.
 
-    Without FILE and PROGRAM shows which runs a service has, with --producer what it knows of one by now.
+    Without FILE and PROGRAM it lists the runs of a service; --producer shows the newest run of one.
 
     Behind -- runs a PROGRAM of OpenMP tasks, its events to the service at --socket or ADVISOR_SOCKET, else into a file, which
     --record keeps; its status is the command's.

@@ -37,9 +37,9 @@ def _forgotten(client: Any, request: Given, given: Given) -> Any:
     program={"help": "Forget this whole program instead: its runs and what was learned of them."},
 )  # fmt: skip
 def forget_command(found: Given) -> Iterator[Printed]:
-    """Weaken, or drop, what a service has learned of COMPONENT, or of a program; exact counts never go back.
+    """Weaken or discard what a service has learned of COMPONENT, or of a program. Counts of rows stay.
 
-    What is forgotten does not come back: on a terminal the command asks before, elsewhere it wants --yes.
+    This cannot be undone: on a terminal the command asks first, elsewhere it needs --yes.
     """
     if "component" in found:
         yield f"kept {found['keep']:.0%} of what was learned of {found['component']}"
@@ -65,7 +65,7 @@ def _or_clear(key: str, form: str) -> Callable[[Given], Given]:
     leave=(*NO_OPTIONS, "model"), keys=_or_clear("model", "a MODEL"), echo=("component", "model"),
 )  # fmt: skip
 def pin_command(found: Given) -> Iterator[Printed]:
-    """Hold COMPONENT of a service to MODEL (a wrong name lists them), whatever the evidence says; --clear ends that."""
+    """Pin COMPONENT of a service to MODEL; a wrong name lists the models. --clear lets the evidence choose again."""
     held = f"held to {found['model']}" if found["model"] else "answered by what the evidence supports"
     yield f"{found['component']} is {held}"
 

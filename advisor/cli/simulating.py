@@ -30,7 +30,7 @@ FORMS: dict[str, dict[str, Any]] = {
                  "help": "Policies; a wrong name lists them."},
     "contention": {"type": str, "help": "What running tasks cost each other, MODEL:key=value,…[+lock:hold=…]."},
     "metrics": {"name": "metric", "type": options.WORDS, "default": [],
-                "help": "Tell these too (idle, critical_path, …; a wrong name lists them)."},
+                "help": "Show these too (idle, critical_path, …; a wrong name lists them)."},
     "components": {"name": "component", "type": options.KEY_TEXT, "multiple": True},
 }  # fmt: skip
 

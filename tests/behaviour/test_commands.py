@@ -115,13 +115,13 @@ def test_with_json_standard_output_is_json_alone(folder: Path, words: tuple[str,
 
 
 def test_the_table_of_the_quick_start_is_answered(tmp_path: Path) -> None:
-    (block,) = [
-        text for text in re.findall(r"^```sh\n(.*?)^```$", QUICK_START.read_text(), re.M | re.S) if "runs.csv" in text
-    ]
-    table, commands = re.fullmatch(r"cat > runs.csv <<END\n(.*?)END\n(.*)", block, re.S).groups()  # type: ignore[union-attr]
+    page = QUICK_START.read_text()
+    (table,) = re.findall(r"^cat > runs.csv <<END\n(.*?)^END$", page, re.M | re.S)
     (tmp_path / "runs.csv").write_text(table)
-    for line in commands.splitlines():
-        done = command(*line.partition("#")[0].split()[1:], folder=tmp_path)
+    commands = re.findall(r"^(?:\$ )?advisor (.*runs\.csv.*)$", page, re.M)
+    assert len(commands) == 2
+    for words in commands:
+        done = command(*words.split(), folder=tmp_path)
         assert done.returncode == 0, done.stderr
     assert (tmp_path / "report.html").read_text().startswith("<!doctype html>")
 

@@ -69,8 +69,8 @@ class Allocate(OfMachine, PlanOptions):
     arrival_variation: squared coefficient of variation between them
     weights: of objective `cost`: `core_s`, `latency_s`, `record`
     scale: what if: by key a factor on its time, 0.5 is twice as fast
-    turns: whether components may take turns on shared cores: wherever that does better, only where cores are fewer than
-        components, or not at all
+    turns: whether components may share cores in turns: wherever the plan gains, only with fewer cores than components, or
+        not at all
     current: an allocation in use: an answer, or by key cores or `{cores, instances}`. It is answered, by what is known now,
         unless a new one gains 5 % or it breaks the request
     """

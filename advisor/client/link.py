@@ -24,6 +24,7 @@ BACKOFF_FIRST_S, BACKOFF_LAST_S = 0.05, 5.0
 STALL_S = 30.0  # twice so long without a byte where one is owed: the service is gone without saying so
 SILENCE_S = 0.7  # then rows that wait for a service that was never reached are warned of
 READ_BYTES = 2**18
+TLS_HINT = "does the service take TLS, with a certificate of the authority that tls, --tls-ca names?"
 
 _CONNECTION_ERRORS: Final = (
     OSError,
@@ -113,7 +114,8 @@ class Link:
         except (*_CONNECTION_ERRORS, TimeoutError) as error:
             return ConnectionFailed(
                 f"no connection to {self.address}: {_reason(error)}",
-                field="address", value=str(self.address), hint="is the service running?",
+                field="address", value=str(self.address),
+                hint=TLS_HINT if isinstance(error, ssl.SSLError) else "is the service running?",
             )  # fmt: skip
         try:
             async with stream:

@@ -36,6 +36,7 @@ from advisor.service.watching import Watching
 STRANGERS_MAX = 64  # peers that have not shown who they are; who has taken longest gives way
 PLACES_KEPT = 8  # one place in so many is kept for authenticated peers: others cannot take all
 GUESS_S = 1.0  # until a wrong token is answered: with STRANGERS_MAX so many guesses a second, for 2**128 tokens
+ASK_OPERATOR = "ask the operator of the service; commands take --token-file or ADVISOR_TOKEN_FILE"
 GUESSES_REPORTED_S = 6.0  # between two in the log; the metric counts all
 VERSION_ORIGIN_MASK = 2**31 - 1  # seconds at which this service began: versions of curves are its own
 HELLO_LIMITS = (
@@ -254,7 +255,7 @@ class Hub:
             )  # fmt: skip
         if connection.grant is None:
             if params.token is None:
-                raise Unauthorized("no token, or a wrong one", field="token", hint="ask whoever runs the service")
+                raise Unauthorized("no token, or a wrong one", field="token", hint=ASK_OPERATOR)
             identity = "token", digest(params.token.encode())
             grant = self.access.grant(identity)
             if grant is None:
@@ -288,9 +289,7 @@ class Hub:
         """A wrong token: say so late, and end the connection. So a guess takes a place among the strangers, and time."""
         await self.guessed(connection.peer)
         if connection.number in self.connections:
-            connection.refuse(
-                Unauthorized("no token, or a wrong one", field="token", hint="ask whoever runs the service"), msgid
-            )
+            connection.refuse(Unauthorized("no token, or a wrong one", field="token", hint=ASK_OPERATOR), msgid)
 
     async def guessed(self, peer: object) -> None:
         """Count a wrong token, tell of it, and let whoever gave it wait."""

@@ -75,8 +75,12 @@ def test_what_changes_a_service_takes_the_operators_token_from_the_environment(
     ("given", "words"),
     [
         ((), "TLS only"),
-        (("--tls-ca", "cert.pem"), "no token"),
+        (
+            ("--tls-ca", "cert.pem"),
+            "no token, or a wrong one (ask the operator of the service; commands take --token-file",
+        ),
         (("--tls-ca", "system", "--token-file", "scraper"), "CERTIFICATE_VERIFY"),
+        (("--tls-ca", "system", "--token-file", "scraper"), "the authority that tls, --tls-ca names?"),
     ],
 )
 def test_what_is_missing_is_named(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from functools import lru_cache
+from math import ceil, inf
 from statistics import NormalDist
 from typing import Any, NamedTuple
 
@@ -96,6 +97,7 @@ class CurveTables:
     ) -> TabulatedCurves:
         """Return the table of each box up to `cores_max` cores, at the observed load or at the predictor that `load` gives.
 
+        The tables reach the fewest cores that each was seen on: on fewer, a promise rests on the work of those runs.
         `upper_s` is the bound below which the expectation lies with probability `level`. Cost: some microseconds for
         a component that was asked for since its last row, else about 2 ms interpreted.
 
@@ -107,10 +109,11 @@ class CurveTables:
         unknown = sorted((components.keys() | load.keys()) - set(boxes))
         if unknown:
             raise InvalidValue("components" if unknown[0] in components else "load", unknown[0], "a box of the network")
-        known, counts = self._components.slots, counts_of(cores_max)
+        known = self._components.slots
         named = [components.get(box, box) for box in boxes]
         places = known.by_name
         slots = [places[name] if type(name) is str and name in places else known.slot_of(name) for name in named]
+        counts = counts_of(self._reach(slots, cores_max))
         tables = [self._table(slot, load.get(box), box, counts, level) for slot, box in zip(slots, boxes, strict=True)]
         key = tuple(map(id, tables))
         if key in self._together:
@@ -134,13 +137,24 @@ class CurveTables:
         self, boxes: Sequence[str], components: Mapping[str, str], load: Mapping[str, Any], cores_max: int, level: float
     ) -> int:
         """Return how many tables of known components would have to be made; what is wrong with a load is said elsewhere."""
-        counts = len(counts_of(cores_max))
         wanted = {(self._components.slots.components.get(components.get(box, box), -1), load.get(box)) for box in boxes}
+        counts = len(counts_of(self._reach([slot for slot, _ in wanted if slot >= 0], cores_max)))
         found = 0
         for slot, x in wanted:
             kept = self._kept.get((slot, counts, level, x))
             found += slot >= 0 and (kept is None or kept[0][0] != self._rows(slot))
         return found
+
+    def reach(self, boxes: Sequence[str], components: Mapping[str, str], cores_max: int) -> int:
+        """Return the cores that the tables of boxes have in one answer; components that nobody knows are left out."""
+        known = self._components.slots.components
+        slots = (known.get(components.get(box, box)) for box in boxes)
+        return self._reach([slot for slot in slots if slot is not None], cores_max)
+
+    def _reach(self, slots: Sequence[int], cores_max: int) -> int:
+        words = self._components.table.records.item
+        least = max((some for slot in slots if (some := words(slot, LEAST)) < inf), default=1.0)  # inf: of no run
+        return max(cores_max, ceil(least))
 
     def _beside(self, slot: int) -> list[int]:
         """Return the slots of a component's runs without predictor and of its `peak_bytes`: its table rests on them, too."""

@@ -129,9 +129,10 @@ class Planner:
         level = request.get("level") or LEVEL
         asked: dict[str, Any] = {"cores_max": cores_max, "level": level}
         if self.advisor.curve_tables.missing(shape.components, names, load, **asked) > AT_ONCE_MAX:
+            reach = self.advisor.curve_tables.reach(shape.components, names, cores_max)
             for box in shape.components:  # rows that come meanwhile are in the later ones
                 called, loaded = ({box: of[box]} if box in of else {} for of in cast("Any", (names, load)))
-                self.advisor.curve_tables.curves([box], called, loaded, **asked)
+                self.advisor.curve_tables.curves([box], called, loaded, cores_max=reach, level=level)
                 await others_first()
         return self.advisor.curve_tables.curves(shape.components, names, load, **asked), rest
 

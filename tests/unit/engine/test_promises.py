@@ -103,3 +103,11 @@ def test_the_latency_of_a_plan_is_of_the_times_that_its_throughput_is_promised_b
         assert plan.latency_s == pytest.approx(1 / plan.throughput_per_s)
     lowest = advisor.allocate(NET, cores=2, objective="latency", turns="never")
     assert lowest.throughput_per_s == lowest.expected_per_s
+
+
+def test_a_promise_on_fewer_cores_than_were_seen_does_not_depend_on_the_cores_that_are_asked_about() -> None:
+    advisor = learned([4, 16], noise=0.2)
+    pinned = {"a": 1, "b": 1}
+    few, many = (advisor.allocate(NET, cores=cores, pinned=pinned, turns="never") for cores in (2, 20))
+    assert few.throughput_per_s == pytest.approx(many.throughput_per_s, rel=1e-9)
+    assert few.expected_per_s == pytest.approx(many.expected_per_s, rel=1e-9)

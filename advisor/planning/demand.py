@@ -190,6 +190,17 @@ class Demand:
         seen = self.curves.seen
         return seen is None or not self.price or bool(((cores <= seen.most) & (cores >= seen.least)).all())
 
+    def up_to_seen(self, wanted: Floats) -> Demand:
+        """Return the same with at least the cores that are wanted, (n,), or as many as were seen, as far as limits allow."""
+        seen, low, rules = self.curves.seen, self.low.copy(), dict(self.rules)
+        if seen is not None:
+            least = np.ceil(np.minimum(wanted, seen.least)).astype(np.int64)
+            low = np.minimum(np.maximum(low, least), self.high)
+        for row, rule in self.rules.items():
+            rules[row] = rule.between(int(low[row]), int(self.high[row])) or rule
+            low[row] = rules[row].least
+        return replace(self, low=low, rules=rules)
+
     def rows(self, chosen: Ints) -> Demand:
         """Return the demand of some of the components."""
         arrays = ("visits", "level", "fall", "low", "high", "fewest", "most")

@@ -72,7 +72,9 @@ def plan_request(request: Request, curves: TabulatedCurves) -> Allocation:
         if found.search is None:
             vars(demand)["plan"] = found  # the same is often asked again
         if request.target and (far := too_far(found)):
-            raise far
+            found = _promised_on_seen(found, request.target[RATE])
+            if found is None:
+                raise far
         return answer(found if request.in_use is None else keep_current(found, request.in_use))
     likely = question_of(request, curves)
     expected = _found(likely) if demand.price and curves.doubtful else None
@@ -84,6 +86,20 @@ def plan_request(request: Request, curves: TabulatedCurves) -> Allocation:
         if _found(hopeful) is not None:
             raise not_excluded(error)
     raise error
+
+
+def _promised_on_seen(found: Plan, target: float) -> Plan | None:
+    """Return a plan that promises a throughput where one of fewer cores than were seen does not; None: nor does it on more.
+
+    Components that miss it get so many more that they do by the work of a run, or as many as were seen. Others may share
+    it better: nothing is proved.
+    """
+    again: Plan | None = found
+    while again is not None and too_far(again):
+        share = np.maximum(again.promised.judged.cycle_s[0] * target, 1.0)
+        demand = again.demand.up_to_seen(np.where(share > 1.0 + TIE, again.placed.cores[0] * share, 1.0))
+        again = None if (demand.low == again.demand.low).all() else _found(demand)
+    return again and replace(again, gap=None)
 
 
 def plan_pinned(request: Request, curves: TabulatedCurves, shape: Ints) -> Allocation:
@@ -186,7 +202,9 @@ def _searched_by(
             few.append(turns.candidates)
     if own.best is None:
         return None
-    exact = own.exact and not capped and not (request.arrival_per_s and not request.aim.by_rate)
+    # The more slowly all runs, the fewer records a second cost their time: what is slower is not looked at.
+    late = not request.aim.by_rate if request.arrival_per_s else bool((request.weights or {}).get("latency_s"))
+    exact = own.exact and not capped and not late
     found = judged_plan(scaled, own.best, 0.0 if exact else None, own_value, own)
     return found, [some for pair in zip_longest(*few) for some in pair if some is not None]
 

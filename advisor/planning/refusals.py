@@ -91,12 +91,13 @@ def too_far(found: Plan) -> TargetNotReached | None:
             f" run of {key} kept {fixed[row]:.4g} s that no core took away, enough for {limit:.6g} records/s; {said}",
             field="target", value=target, bound=limit, hint=f"make {key} faster, give it instances, or ask for less",
         )  # fmt: skip
-    wanted, most = int(found.placed.cores[0, demand.keys.index(key)]), known[key].cores_range
+    wanted, (least, most) = int(found.placed.cores[0, demand.keys.index(key)]), known[key].cores_range or (1.0, 1.0)
+    end, others = (f"{most:g} at most", "more") if wanted > most else (f"{least:g} at least", "fewer")
     return TargetNotReached(
         f"target {RATE} {target:.6g} is not promised: {plural(found.cores_used, 'core')} are expected to reach"
         f" {1 / found.expected.period_s:.6g} records/s, {key} on {wanted} though it was seen on"
-        f" {most[1] if most else 1:g} at most; {said}", field="target", value=target, bound=promised,
-        hint=f"observe {key} on more cores, or ask for less",
+        f" {end}; {said}", field="target", value=target, bound=promised,
+        hint=f"observe {key} on {others} cores, or ask for less",
     )  # fmt: skip
 
 

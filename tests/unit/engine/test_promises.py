@@ -111,3 +111,18 @@ def test_a_promise_on_fewer_cores_than_were_seen_does_not_depend_on_the_cores_th
     few, many = (advisor.allocate(NET, cores=cores, pinned=pinned, turns="never") for cores in (2, 20))
     assert few.throughput_per_s == pytest.approx(many.throughput_per_s, rel=1e-9)
     assert few.expected_per_s == pytest.approx(many.expected_per_s, rel=1e-9)
+
+
+def test_fewest_cores_are_counts_that_were_seen_where_fewer_are_expected_to_do_and_promise_less() -> None:
+    advisor = learned([4, 16], parallel=0.3)
+    asked = {"objective": "fewest_cores", "target": {"throughput_per_s": 0.9}, "turns": "never"}
+    plan = advisor.allocate(NET, cores=32, **asked)
+    assert plan.cores == {"a": 4, "b": 2}
+    assert plan.throughput_per_s >= 0.9
+    few = advisor.allocate(NET, cores=32, **{**asked, "target": {"throughput_per_s": 0.5}})
+    assert few.cores == {"a": 2, "b": 1}
+    assert few.gap is None
+    assert advisor.allocate(NET, cores=32, allowed={"a": [1, 2, 16]}, **asked).cores["a"] == 16
+    with pytest.raises(TargetNotReached, match="a on 1 though it was seen on 4 at least") as caught:
+        advisor.allocate(NET, cores=2, **asked)
+    assert caught.value.hint == "observe a on fewer cores, or ask for less"

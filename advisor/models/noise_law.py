@@ -1,10 +1,12 @@
-"""The noise law of a component, s**2 f**2 + tau**2 at a run time f, from the scatter of its cells. Kernels."""
+"""The noise of a run: a law s**2 f**2 + tau**2 at a run time f, from the scatter of cells; what intervals add. Kernels."""
 
 # Kernels are compiled as they stand and know no types.
 # pyright: reportUnknownVariableType=false, reportUnknownParameterType=false, reportUnknownArgumentType=false
 # pyright: reportMissingParameterType=false, reportConstantRedefinition=false
 
 from __future__ import annotations
+
+from math import sqrt
 
 from advisor.models.cells import *
 from advisor.models.learner_layout import *
@@ -71,3 +73,33 @@ def run_noise(r, n):
         runs += r[RUNS + cell]
         squares += r[RUNS + cell] * r[MEAN + cell] * r[MEAN + cell]
     return r[RELATIVE] + r[ABSOLUTE] * runs / squares
+
+
+def agreed(r, n, cell):
+    """Return whether the runs of a cell agree with each other, as far as one run's noise lets them: at least two."""
+    freedom = freedom_of(r, n, cell)
+    law = r[RELATIVE] * r[MEAN + cell] * r[MEAN + cell] + r[ABSOLUTE]
+    return freedom >= OUTLIER_RUNS - 1.0 and r[SCATTER + cell] <= AGREED * freedom * law
+
+
+def excess_of(r, n, errors):
+    """Return the mean of squared leave-one-out errors beyond the model's variance, until as many rows repeat as cells.
+
+    An outlier counts, too, where the variance that the others show makes it none: under 60 % noise one run in five looks as
+    one. `FREEDOM` repeats tell noise better. Rows of `errors`: squared errors, those in variances, the model's variances.
+    """
+    single, total, repeated = 0.0, 0.0, 0.0
+    for cell in range(n[COUNT]):
+        repeated += freedom_of(r, n, cell)
+        if not agreed(r, n, cell):
+            single += 1.0
+            total += errors[0, cell] - errors[2, cell]
+    counted, found = 0.0, 0.0
+    for cell in range(n[COUNT]):
+        beyond = errors[0, cell] - errors[2, cell]
+        shown = errors[2, cell] + max(total - beyond, 0.0) / max(single - 1.0, 1.0)
+        explained = repeated < FREEDOM and errors[0, cell] <= OUTLIER_BEYOND * shown
+        if (r[OUTLIER + cell] == 0.0 or explained) and not agreed(r, n, cell):
+            counted += 1.0
+            found += beyond
+    return max(found, 0.0) / max(counted, 1.0) * sqrt(max(1.0 - repeated / CELLS, 0.0))

@@ -19,7 +19,7 @@ import numpy as np
 from advisor.models.cells import *
 from advisor.models.covariance import *
 from advisor.models.learner_layout import *
-from advisor.models.noise_law import learn_noise, run_noise
+from advisor.models.noise_law import agreed, excess_of, learn_noise, run_noise
 
 SHARE, DOUBT, LEFT_OUT, EXCESS, WIDTH = (AT[name] for name in ("share", "doubt", "left_out", "excess", "width"))
 
@@ -146,13 +146,6 @@ def weigh(root, alpha, count, share):
         share[lane] /= total
 
 
-def agreed(r, n, cell):
-    """Return whether the runs of a cell agree with each other, as far as one run's noise lets them: at least two."""
-    freedom = freedom_of(r, n, cell)
-    law = r[RELATIVE] * r[MEAN + cell] * r[MEAN + cell] + r[ABSOLUTE]
-    return freedom >= OUTLIER_RUNS - 1.0 and r[SCATTER + cell] <= AGREED * freedom * law
-
-
 def judge_cells(r, n, frame, points, root, inverse, alpha, lane, errors):
     """Mark cells that the others contradict, the worst first; free those that they no longer do. True where any changed.
 
@@ -162,11 +155,10 @@ def judge_cells(r, n, frame, points, root, inverse, alpha, lane, errors):
     invert(root, inverse, count, lane, errors[2])
     noise = further_at(axes) + NOISE
     worst, total, judged = 0.0, DOUBT_CELLS, DOUBT_CELLS
-    single, left_out, excess, repeated = 0.0, 0.0, 0.0, 0.0
+    single, left_out = 0.0, 0.0
     for cell in range(count):
         precision = errors[2, cell]
         error = alpha[cell, lane] / precision
-        repeated += freedom_of(r, n, cell)
         errors[0, cell] = error * error
         errors[1, cell] = error * error / max(1.0 / precision - r[OUTLIER + cell], 1e-12)
         if r[OUTLIER + cell] == 0.0:
@@ -179,11 +171,10 @@ def judge_cells(r, n, frame, points, root, inverse, alpha, lane, errors):
             if alone:
                 single += 1.0
                 left_out += errors[0, cell]
-                own = 1.0 / precision - NOISY[lane] * points[noise + UNREPEATED, cell]
-                excess += errors[0, cell] - own
             judged += share * share
+        errors[2, cell] = 1.0 / precision - r[OUTLIER + cell] - NOISY[lane] * points[noise + UNREPEATED, cell]
     r[LEFT_OUT] = left_out / single if single > 0.0 else -1.0
-    r[EXCESS] = max(excess, 0.0) / max(single, 1.0) * sqrt(max(1.0 - repeated / CELLS, 0.0))
+    r[EXCESS] = excess_of(r, n, errors)
     r[DOUBT] = min(max(total / judged, DOUBT_LEAST), 1.0)
     changed = False
     for cell in range(count):

@@ -96,7 +96,6 @@ enum {
 #define RUNS_MOST 9007199254740992.0                /* 2^53 */
 #define NOISE_MOST 6901746346790563787434755862277025452451108972170386555162524223799296.0 /* 2^232 */
 #define BEYOND 2.0
-#define NEXT 4.0
 #define STAYS 1.5
 #define SURE 2.0
 #define HELD 1.35
@@ -614,16 +613,10 @@ static int too_rare(const doubts *d, double count, double above) {
     return log2_of(d->runs[place]) > RARE * d->runs[d->best] && above > error_of(d, place);
 }
 
-/* The counts that are compared: near those seen, the next ones on either side where counts are far apart, and the last one. */
-static size_t compared(const double *record, const counts_asked *q, double *counts) {
-    double last = record[LAST], fewest = record[P_LOW], most = record[P_HIGH], low = fewest / BEYOND, high = most * BEYOND;
-    size_t used = allowed_within(record, q, fewest / NEXT, fewest, counts), i;
-    while (used && counts[used - 1] >= fewest) used--;
-    if (used && counts[used - 1] < low) low = counts[used - 1];
-    used = allowed_within(record, q, most, most * NEXT, counts);
-    for (i = 0; i < used && counts[i] <= most; i++) {}
-    if (i < used && counts[i] > high) high = counts[i];
-    used = allowed_within(record, q, low, high, counts);
+/* The counts that are compared, and the last one. */
+static size_t compared(const double *record, const counts_asked *q, double low, double high, double *counts) {
+    double last = record[LAST];
+    size_t used = allowed_within(record, q, low, high, counts), i;
     if (!used || last < 1.0 || !is_whole(last) || !in_question(q, last) || !in_own(record, last)) return used;
     for (i = 0; i < used && counts[i] < last; i++) {}
     if (i < used && counts[i] == last) return used;
@@ -639,7 +632,7 @@ static uint32_t choose(const double *record, double x, const counts_asked *q, do
     double lx = log_x(record, x), least, bound = longest, last = record[LAST], more = log2_of(1.0 + slack);
     doubts d = {record + seen_at(record), record + seen_at(record) + (size_t)record[SEEN], (size_t)record[SEEN], 0, 0, 0.0};
     size_t used, k, best = 0, held;
-    used = compared(record, q, counts);
+    used = compared(record, q, record[P_LOW] / BEYOND, record[P_HIGH] * BEYOND, counts);
     if (!used) return nearest_allowed(record, q, last > 0.0 ? last : record[P_HIGH]);
     for (k = 0; k < used; k++) {
         row[k] = grid_log(record, lx, counts[k], log2_of(counts[k]));

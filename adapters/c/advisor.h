@@ -67,7 +67,7 @@ double advisor_predict(const advisor_bundle *bundle, uint32_t component, double 
 double advisor_extrapolates(const advisor_bundle *bundle, uint32_t component, double x, double p);
 
 /* The cores for one run: of the counts that the component allows, 1 to cores_max (at most 2^20) and half the least to twice the
- * largest seen, or the next ones within a factor of four, the fewest whose time is within (1 + tolerance) of the fastest, tolerance 0 to 1, or that runs have not shown to be
+ * largest seen, the fewest whose time is within (1 + tolerance) of the fastest, tolerance 0 to 1, or that runs have not shown to be
  * slower; or the last count, while it is nearly as good. An error is negative. `elapsed_s`, which may be NULL, gets its time. */
 int32_t advisor_choose_cores(const advisor_bundle *bundle, uint32_t component, double x, uint32_t cores_max, double tolerance,
                              double *elapsed_s);

@@ -1,10 +1,10 @@
 """The one rule by which core counts are chosen for runs of a component; and free cores now against more of them later.
 
 First run: the caller's usual count, else the allowed count nearest to least (most / least)**share. Then, among the allowed
-counts from half the least to twice the largest seen, and the next ones within a factor of four, the fewest within the
-tolerance of the best. The last count stays while it is within 1.5 tolerances of the best and is not a third too many. Fewer
-cores count as good until runs have shown them to be worse, see `advisor.models.core_rule`. Nothing is random, and nothing
-is tried unless asked.
+counts from half the least to twice the largest seen, or while exploring the next ones within a factor of four, the fewest
+within the tolerance of the best. The last count stays while it is within 1.5 tolerances of the best and is not a third too
+many. Fewer cores count as good until runs have shown them to be worse, see `advisor.models.core_rule`. Nothing is random, and
+nothing is tried unless asked.
 """
 
 from __future__ import annotations
@@ -34,7 +34,9 @@ from advisor.models.table import Table
 
 FIRST_SHARE = {TIME: 0.75, CORE_SECONDS: 0.5}  # of the way from the least to the most, on a log scale, by objective
 BEYOND = 2.0  # times the largest count seen, and the share of the least: an extrapolation that one run mends
-NEXT = 4.0  # of these, the bound of the next allowed count on either side, for where counts are far apart
+NEXT = (
+    4.0  # of these, while exploring, the bound of the next allowed count on either side, for where counts are far apart
+)
 SPREAD = (0, -1, 1, -2)  # doublings from the first count: what runs that begin at once, all unknown, are spread over
 SPREAD_RUNS = 8  # on each count but the first: enough to compare means, whatever the array's length
 CHANCE_LEAST = 0.4  # that a trial beats the present count by the tolerance
@@ -107,17 +109,16 @@ def counts_within(request: CoreRequest, seen: CoresSeen) -> Floats:
     if request.explore == "freeze":
         found = {int(cores) for cores, _ in seen.counts if cores % 1.0 == 0.0 and int(cores) in request.allowed}
         return np.array(sorted(found or {request.allowed.nearest(seen.last or seen.most)}), np.float64)
-    return _counts_near(request.allowed, seen.least, seen.most, seen.last)
+    return _counts_near(request.allowed, seen.least, seen.most, seen.last, request.explore)
 
 
 @lru_cache(maxsize=COUNTS_KEPT)
-def _counts_near(allowed: AllowedCores, least: float, most: float, last: float) -> Floats:
-    fewer, more = (
-        allowed.between(least / NEXT, nextafter(least, 0.0)),
-        allowed.between(nextafter(most, inf), most * NEXT),
-    )
-    low = min(least / BEYOND, fewer.most) if fewer else least / BEYOND
-    high = max(most * BEYOND, more.least) if more else most * BEYOND
+def _counts_near(allowed: AllowedCores, least: float, most: float, last: float, explore: bool) -> Floats:
+    low, high = least / BEYOND, most * BEYOND
+    if explore:
+        fewer = allowed.between(least / NEXT, nextafter(least, 0.0))
+        more = allowed.between(nextafter(most, inf), most * NEXT)
+        low, high = min(low, fewer.most if fewer else low), max(high, more.least if more else high)
     part = allowed.between(low, high)
     found = set(part.compared) if part is not None else set[int]()
     found |= {int(last)} if last in allowed else set()

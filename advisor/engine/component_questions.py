@@ -122,10 +122,10 @@ class ComponentQuestions:
         """Choose the cores for one run: a function of what was learned alone; a question changes nothing.
 
         The first run is on `usual`, else on the allowed count nearest to min (max / min)**(3/4). Later runs are on the
-        fewest counts within `tolerance` of the fastest, of those from half the least to twice the largest seen, with the
-        next allowed ones within a factor of four, or on fewer that runs have not shown to be slower. The last count stays
-        while it is within 1.5 tolerances of the best and is not a third too many. An unknown component is answered, too:
-        `assumed` says so.
+        fewest counts within `tolerance` of the fastest, of those from half the least to twice the largest seen, while
+        exploring with the next ones within a factor of four, or on fewer that runs have not shown to be slower. The last
+        count stays while it is within 1.5 tolerances of the best and is not a third too many. An unknown component is
+        answered, too: `assumed` says so.
 
         Parameters
         ----------

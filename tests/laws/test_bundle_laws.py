@@ -79,13 +79,11 @@ def follows_the_rule(bundle: Curves, name: str, x: float, most: int, tolerance: 
     p_low, p_high, last = head[AT["p_low"]], head[AT["p_high"]], head[AT["last"]]
     allowed = intersect_allowed("cores_max", allowed_range(1, most), bundle.allowed(name), name)
     chosen = bundle.choose_cores(name, x, cores_max=most, tolerance=tolerance)
-    members = [count for count in range(1, most + 1) if count in allowed]
-    low = min([p_low / 2, *[count for count in members if p_low / 4 <= count < p_low][-1:]])
-    high = max([p_high * 2, *[count for count in members if p_high < count <= p_high * 4][:1]])
-    counts = [count for count in members if low <= count <= high]
-    if not counts:
+    near = allowed.between(p_low / 2, p_high * 2)
+    if near is None:
         assert chosen == allowed.nearest(last or p_high)
         return
+    counts = [count for count in range(1, most + 1) if count in near]
     times = {count: bundle.predict(name, x, float(count)).elapsed_s for count in counts}
     slack = max(tolerance, 1e-12)
     shown = by_chance(head, times)

@@ -35,9 +35,12 @@ from advisor.engine.asking import Asking
 from advisor.engine.components import Components
 from advisor.engine.kept import Kept
 from advisor.engine.learners import ANY_MACHINE, Solved
+from advisor.engine.siblings import Borrowed
 from advisor.models import prediction, process
+from advisor.models.layout import AT
 from advisor.models.logarithm import log2_of
 from advisor.models.prediction import Model
+from advisor.models.siblings import YIELDED
 
 Evaluate = Callable[[Floats, Floats], tuple[Floats, Floats, Floats]]  # predictors, cores -> elapsed, low, high
 
@@ -48,6 +51,7 @@ STEPS_MAX = 128  # between the ends of the seen predictors: a wide range has wid
 BEYOND = 1.0  # octaves tabulated outside the seen predictors
 ZERO_OCTAVES = 40  # a predictor of 0 stands so far below the greatest, where none but 0 is smaller
 CORES_DEFAULT = 256
+ROWS, UNFINISHED = AT["rows"].start, AT["unfinished"].start
 EVERY_COUNT = allowed_range(1, ALLOCATE_CORES_MAX)
 
 
@@ -180,10 +184,10 @@ class Bundles:
         self.origin = 0
         self._components = components
         self._asking = asking
-        self._records = Kept[tuple[int, BundleRecord]](RECORDS_KEPT)  # with their rows
+        self._records = Kept[tuple[tuple[int, Borrowed], BundleRecord]](RECORDS_KEPT)  # with what each stands for
         self._now = 0  # the version of the curves when they were last looked at
         self._changed_at: Ints = np.zeros(0, np.int64)  # of each slot, the version that it changed in last
-        self._rows: Ints = np.zeros(0, np.int64)  # of each slot, when last looked at
+        self._rows: Ints = np.zeros(0, np.int64)  # of each slot, unfinished ones with them, when last looked at
 
     def touch(self, slot: int | None) -> None:
         """A component, or None for all, changed otherwise than by new rows."""
@@ -199,10 +203,11 @@ class Bundles:
 
     def _sweep(self) -> None:
         self._grow()
-        rows = self._components.table.int_field("rows")[: len(self._rows)]
+        rows = self._components.table.records_whole[: len(self._rows), [ROWS, UNFINISHED]].sum(axis=1)
         changed = rows != self._rows
         self._rows[:] = rows
         if changed.any():
+            changed |= rows < YIELDED  # they take from siblings
             self._now += 1
             self._changed_at[changed] = self._now
 
@@ -220,15 +225,16 @@ class Bundles:
         return slots[self._changed_at[slots] > after].tolist()
 
     def record(self, slot: int, level: float, cores_max: int) -> BundleRecord:
-        """Return the record of a component; made again only when rows came since. Cost: milliseconds, then O(1)."""
-        rows = int(self._components.table.int_field("rows")[slot])
-        key = (slot, level, cores_max)
+        """Return the record of a component; made again only when it changed since. Cost: milliseconds, then O(1)."""
+        words = self._components.table.records_whole[slot]
+        rows, key = int(words[ROWS]), (slot, level, cores_max)
+        of = rows + int(words[UNFINISHED]), self._components.siblings.borrowed(slot, 0.0)
         kept = self._records.get(key)
-        if kept is not None and kept[0] == rows:
+        if kept is not None and kept[0] == of:
             return kept[1]
         name, dimensions = self._components.slots.owner(slot), self._components.dimensions(slot)
         record = record_of(self._asking, slot, name, rows, dimensions, level, cores_max)
-        return self._records.store_value(key, (rows, record))[1]
+        return self._records.store_value(key, (of, record))[1]
 
     def slots(self, names: Sequence[str] | None) -> Ints:
         """Return the slots of the known ones of some names, or of all components."""

@@ -36,7 +36,9 @@ NETWORKS_KEPT = 16  # networks whose tables are kept together
 ROWS_OF_TABLE = 16  # interpreted, a table takes as long as so many rows
 PEAK = "peak_bytes"
 NONE_GIVEN: Mapping[str, Any] = {}
-ROWS, DIMENSIONS, LEAST, MOST = (AT[name].start for name in ("rows", "dimensions", "p_low", "p_high"))
+ROWS, UNFINISHED, DIMENSIONS, LEAST, MOST = (
+    AT[name].start for name in ("rows", "unfinished", "dimensions", "p_low", "p_high")
+)
 
 
 @lru_cache(64)
@@ -76,7 +78,7 @@ class CurveTables:
     def __init__(self, components: Components, asking: Asking) -> None:
         self._components = components
         self._asking = asking
-        self._kept = Kept[tuple[tuple[list[int], Borrowed], _Table]](TABLES_KEPT)  # each with what it stands for
+        self._kept = Kept[tuple[tuple[list[int], list[Borrowed]], _Table]](TABLES_KEPT)  # each with what it stands for
         # by the places of tables in memory, which stay while they are kept here
         self._together: dict[tuple[int, ...], tuple[list[_Table], TabulatedCurves]] = {}
         self._scratch = scratch_of()
@@ -163,16 +165,24 @@ class CurveTables:
         return [each for each in found if each is not None]
 
     def _rows(self, slot: int) -> list[int]:
-        """Return the rows that a component's table stands for."""
+        """Return the rows that a component's table stands for, unfinished ones with them."""
         words = self._components.table.records_whole
-        return [int(words[each, ROWS]) for each in (slot, *self._beside(slot))]
+        return [int(words[each, ROWS] + words[each, UNFINISHED]) for each in (slot, *self._beside(slot))]
+
+    def _borrowed(self, slot: int, cores: float) -> list[Borrowed]:
+        """Return what a component's table up to so many cores takes from siblings."""
+        return [self._components.siblings.borrowed(each, cores) for each in (slot, *self._beside(slot))]
 
     def _table(self, slot: int, x: float | None, box: str, counts: Ints, level: float) -> _Table:
         key = (slot, len(counts), level, x)
-        rows = self._rows(slot), self._components.siblings.borrowed(slot, float(counts[-1]))
+        rows = self._rows(slot), self._borrowed(slot, float(counts[-1]))
         kept = self._kept.get(key)
         if kept is not None and kept[0] == rows:
             return kept[1]
+        apart = self._components.slots.without(slot) if x is None else None
+        if apart is not None and not self._asking.learned(slot) and self._asking.learned(apart):
+            found = self._kept[key] = rows, self._table(apart, None, box, counts, level)  # all that was learned
+            return found[1]
         base, components = self._components.table, self._components
         if not KERNELS.ready:
             KERNELS.count(ROWS_OF_TABLE)
@@ -197,7 +207,6 @@ class CurveTables:
         else:
             elapsed, upper, variation = _of_form(found, given, at, level)
             model, count = found.name, int(base.runs(slot))
-        apart = self._components.slots.without(slot) if x is None and self._components.slots.hidden else None
         if apart is not None and base.evidence(apart) > 0:
             beside = self._table(apart, None, box, counts, level)
             runs = base["cell_runs"][:, [slot, apart]].sum(axis=0)
@@ -211,7 +220,7 @@ class CurveTables:
             )
         table = _Table(
             elapsed, upper, variation, kappa, peak, model, count, float(base.records[slot, LEAST]),
-            float(base.records[slot, MOST]), rows[1].growth,
+            float(base.records[slot, MOST]), rows[1][0].growth,
         )  # fmt: skip
         self._kept[key] = rows, table
         return table
@@ -240,12 +249,11 @@ class CurveTables:
             return 0.0
         table = self._components.table
         seen = np.array([table["p_low"][measured], table["p_high"][measured]])
-        x = (
-            load.predictors
-            if load.predictors.shape[1] == self._components.dimensions(measured)
-            else load.predictors[:, 0]
-        )
-        if x.shape[-1] == 1:
+        x, dimensions = load.predictors, self._components.dimensions(measured)
+        if x.shape[1] != dimensions:
+            x = load_of(self._components, measured, self._asking.answering(measured, None)).predictors
+            x = np.pad(x, ((0, 0), (0, dimensions - x.shape[1])), constant_values=1.0)  # forms know a product alone
+        if dimensions == 1:
             x = x[:, 0]
         name = self._components.slots.owner(slot)
         high = [self._asking.predict(name, x, cores, level, None, None, PEAK).high_s for cores in seen.tolist()]

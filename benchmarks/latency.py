@@ -3,9 +3,9 @@
     python benchmarks/latency.py [--rounds 10] [--seconds 5]
 
 At rest: a round is 500 echoes of the bare pair, 500 `predict` on a clean model and 100 `predict` right after a new row, on
-the same core, interleaved. Under load: batches of 10,000 rows on 10,000 components in columns, at their peak rate and at
-80 % of it, with and without a state file, while another process asks. Beside a large message: one of 20,000 rows for 500 new
-components, of which thousands are predicted before they are learned, while another connection asks what is solved already.
+the same core, interleaved. Under load: columns of as many rows as a batch may have, on 10,000 components in turn, at their peak
+rate and at 80 % of it, with and without a state file, while another process asks. Beside large messages: 20,000 rows for 500
+new components, in messages of as many rows as one may have, while another connection asks what is solved already.
 """
 
 from __future__ import annotations
@@ -32,6 +32,8 @@ from typing import Any
 import msgpack
 import numpy as np
 
+from advisor.domain.limits import NAMES_BATCH_MAX, ROWS_BATCH_MAX
+
 PROGRAM = """
 import json, sys
 from advisor.service import load_config, run, serve
@@ -40,7 +42,7 @@ if config.sharded:
     from advisor.cluster.serving import serve
 run(config, serve)
 """
-ROWS, COMPONENTS = 10_000, 10_000
+ROWS, COMPONENTS = ROWS_BATCH_MAX, 10_000
 LARGE_ROWS, LARGE_COMPONENTS = 20_000, 500
 WINDOW = 64  # batches on their way: two commits of many components
 
@@ -143,9 +145,11 @@ def load(path: Path, rate: float | None, until: Event, results: Any) -> None:
     """Send batches, at most `rate` a second; tell how many were answered and how long each took."""
     wire = Wire(path)
     rng = np.random.default_rng(os.getpid())
-    wire.call("names", 0, [f"component-{i}" for i in range(COMPONENTS)])
+    for first in range(0, COMPONENTS, NAMES_BATCH_MAX):
+        last = min(first + NAMES_BATCH_MAX, COMPONENTS)
+        wire.call("names", first, [f"component-{i}" for i in range(first, last)])
+    turns = rng.permutation(COMPONENTS).astype("<u4")
     columns = {
-        "index": rng.permutation(COMPONENTS)[np.arange(ROWS) % COMPONENTS].astype("<u4").tobytes(),
         "predictor": rng.uniform(1, 100, ROWS).tobytes(),
         "cores": rng.choice([1.0, 2.0, 4.0, 8.0], ROWS).tobytes(),
         "elapsed_s": rng.uniform(0.1, 1.0, ROWS).tobytes(),
@@ -157,7 +161,8 @@ def load(path: Path, rate: float | None, until: Event, results: Any) -> None:
     while not until.is_set():
         while len(sent) < WINDOW and (rate is None or due <= time.perf_counter()):
             sequence += 1
-            numbered = columns | {"producer": f"load-{os.getpid()}", "sequence": sequence}
+            index = turns[(sequence * ROWS + np.arange(ROWS)) % COMPONENTS].tobytes()
+            numbered = columns | {"index": index, "producer": f"load-{os.getpid()}", "sequence": sequence}
             sent.append(due if rate else time.perf_counter())
             wire.socket.sendall(msgpack.packb([0, sequence, "observe_columns", [numbered]]))
             due += 1 / rate if rate else 0.0
@@ -216,29 +221,35 @@ def beside_a_large_message(repeats: int) -> None:
     x, p = np.exp(rng.uniform(0, 9, LARGE_ROWS)), rng.choice([1.0, 2.0, 4.0, 8.0, 16.0], LARGE_ROWS)
     t = 1e-4 * x * (0.1 + 0.9 / p) * rng.lognormal(0, 0.1, LARGE_ROWS)
     names = [f"new-{i}" for i in rng.integers(0, LARGE_COMPONENTS, LARGE_ROWS)]
-    large = {"rows": [list(row) for row in zip(names, x.tolist(), p.tolist(), t.tolist(), strict=True)]}
-    message = msgpack.packb([0, 1, "observe_rows", [large]])
+    rows = [list(row) for row in zip(names, x.tolist(), p.tolist(), t.tolist(), strict=True)]
+    messages = [
+        msgpack.packb([0, 1, "observe_rows", [{"rows": rows[first : first + ROWS]}]])
+        for first in range(0, LARGE_ROWS, ROWS)
+    ]
     for _ in range(repeats):
         with tempfile.TemporaryDirectory() as place, service(Path(place), state=False) as (path, _):
             asking, sending = Wire(path), Wire(path)
-            rows = [
+            known = [
                 ["matmul", float(x), float(p), 1e-4 * x * (0.1 + 0.9 / p)] for x in range(1, 60) for p in (1, 2, 4, 8)
             ]
-            asking.call("observe_rows", {"rows": rows})
+            asking.call("observe_rows", {"rows": known})
             asking.call("predict", "matmul", 30.0, 4)
             time.sleep(2.0)  # until what is compiled has been loaded
             times: list[float] = []
             begun = time.perf_counter()
-            sending.socket.sendall(message)
-            while not select.select([sending.socket], [], [], 0)[0]:
-                asked = time.perf_counter()
-                asking.call("predict", "matmul", 30.0, 4)
-                times.append(time.perf_counter() - asked)
+            for message in messages:
+                sending.socket.sendall(message)
+                while not select.select([sending.socket], [], [], 0)[0]:
+                    asked = time.perf_counter()
+                    asking.call("predict", "matmul", 30.0, 4)
+                    times.append(time.perf_counter() - asked)
+                _, _, error, _ = sending.message()
+                if error is not None:
+                    raise RuntimeError(error)
             took = time.perf_counter() - begun
-            _, _, error, _ = sending.message()
-            if error is not None:
-                raise RuntimeError(error)
-        print(f"{LARGE_ROWS} rows of {LARGE_COMPONENTS} new components: answered after {took:.2f} s; beside it")
+        print(
+            f"{LARGE_ROWS} rows of {LARGE_COMPONENTS} new components, {len(messages)} messages, took {took:.2f} s; beside them"
+        )
         print(f"    predict, clean  {microseconds(times)}  worst {max(times) * 1e6:.0f}   {len(times)} asked")
 
 

@@ -50,7 +50,7 @@ class Rule:
             found[job["id"]], free = count, free - count
         return found
 
-    def learn(self, *_: Any, **__: Any) -> None:
+    def learn_run(self, *_: Any, **__: Any) -> None:
         """Learn nothing."""
 
 

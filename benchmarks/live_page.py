@@ -3,8 +3,8 @@
     python benchmarks/live_page.py [--components 10000] [--runs 5] [--readers 8] [--json FILE]
 
 A service in this process, a real Chromium without a window. `first_ms` is what the browser takes from the command to open the
-list of components to 24 drawn cards, `ratio` that beside the page of a service with 24 components, by turns; `find_ms` from a
-search to its one card. `page_MB` is what the page's program holds, `process_MB` what the browser's process for it does beyond
+table of components to 24 drawn rows, `ratio` that beside the page of a service with 24 components, by turns; `find_ms` from a
+search to its one row. `page_MB` is what the page's program holds, `process_MB` what the browser's process for it does beyond
 that of an empty page. `turn_ms` is the longest turn of the loop, in CPU time, while so many readers follow, pages are turned,
 components opened, and rows come; `idle_ms` the same without readers. Medians but for the turns. Needs chromium and
 chromedriver, and the extra `test`.
@@ -40,7 +40,7 @@ from advisor.service import load_config, serve
 
 CORES = (1.0, 2.0, 4.0, 8.0)
 FEW = 24
-SHOWN = "return document.querySelectorAll('a.card svg').length"
+SHOWN = "return document.querySelectorAll('#rows tbody tr').length"
 RENDERERS = "--type=renderer"
 
 
@@ -108,7 +108,7 @@ def opened(browser: Browser, url: str) -> float:
 
 
 def searched(browser: Browser, text: str) -> float:
-    """Return the milliseconds until the one card of a search is drawn."""
+    """Return the milliseconds until the one row of a search is drawn."""
     began = time.perf_counter()
     browser.run(
         "const f = document.getElementById('find'); f.value = arguments[0]; f.dispatchEvent(new Event('input'))", text
@@ -132,8 +132,8 @@ def held_up(url: str, socket: Path, turns: Turns, components: int, readers: int,
         while not over.is_set():
             page, one = int(rng.integers(components // FEW)), int(rng.integers(components))
             for path in (
-                f"components?page={page}&order=runs",
-                f"components?find={one}&order=error",
+                f"components?page={page}",
+                f"components?find={one}",
                 f"component?name=stage_{one:06}",
             ):
                 urlopen(f"{url}/page/{path}", timeout=60).read()

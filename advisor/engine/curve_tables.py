@@ -181,8 +181,9 @@ class CurveTables:
             return kept[1]
         apart = self._components.slots.without(slot) if x is None else None
         if apart is not None and not self._asking.learned(slot) and self._asking.learned(apart):
-            found = self._kept[key] = rows, self._table(apart, None, box, counts, level)  # all that was learned
-            return found[1]
+            table = self._table(apart, None, box, counts, level)  # all that was learned
+            self._kept[key] = rows, table
+            return table
         base, components = self._components.table, self._components
         if not KERNELS.ready:
             KERNELS.count(ROWS_OF_TABLE)

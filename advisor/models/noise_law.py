@@ -86,7 +86,8 @@ def excess_of(r, n, errors):
     """Return the mean of squared leave-one-out errors beyond the model's variance, until as many rows repeat as cells.
 
     An outlier counts, too, where the variance that the others show makes it none: under 60 % noise one run in five looks as
-    one. `FREEDOM` repeats tell noise better. Rows of `errors`: squared errors, those in variances, the model's variances.
+    one. Where more rows repeat than cells stand alone, repeats tell the noise. Rows of `errors`: squared errors, those in
+    variances, the model's variances.
     """
     single, total, repeated = 0.0, 0.0, 0.0
     for cell in range(n[COUNT]):
@@ -98,7 +99,7 @@ def excess_of(r, n, errors):
     for cell in range(n[COUNT]):
         beyond = errors[0, cell] - errors[2, cell]
         shown = errors[2, cell] + max(total - beyond, 0.0) / max(single - 1.0, 1.0)
-        explained = repeated < FREEDOM and errors[0, cell] <= OUTLIER_BEYOND * shown
+        explained = repeated < single and errors[0, cell] <= OUTLIER_BEYOND * shown
         if (r[OUTLIER + cell] == 0.0 or explained) and not agreed(r, n, cell):
             counted += 1.0
             found += beyond

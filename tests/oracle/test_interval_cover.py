@@ -59,5 +59,28 @@ def test_intervals_of_every_level_hold_their_share_of_runs(kind: str) -> None:
     assert all(share >= level - 0.02 for level, share in cover.items()), cover
 
 
+@pytest.mark.parametrize("law", ["a cubic of the size", "a power of the size", "one core"])
+@pytest.mark.parametrize("noise", [0.2, 0.4, 0.6])
+@pytest.mark.parametrize("rows", [20, 30])
+def test_intervals_of_few_noisy_rows_whose_sizes_never_repeat_hold_85_percent_of_runs(
+    rows: int, noise: float, law: str
+) -> None:
+    cover = 0.0
+    for seed in range(200):
+        rng, advisor = np.random.default_rng((seed, rows, int(100 * noise))), Advisor()
+
+        def draw(n: int, rng: np.random.Generator = rng) -> tuple[Floats, Floats, Floats]:
+            x = np.exp(rng.uniform(math.log(50.0), math.log(2500.0), n))
+            p = np.ones(n) if law == "one core" else rng.choice([1.0, 2.0, 4.0, 8.0, 16.0, 24.0, 32.0, 48.0], n)
+            work = 2e-3 + 3e-6 * x + 1.2e-8 * x**3 if law == "a cubic of the size" else 5e-5 * x**1.5
+            return x, p, work * (0.1 + 0.9 / p) * rng.lognormal(-0.5 * noise * noise, noise, n)
+
+        learn(advisor, *draw(rows))
+        x, p, fresh = draw(200)
+        found = advisor.predict("c", predictor=x, cores=p)
+        cover += np.mean((found.low_s <= fresh) & (fresh <= found.high_s)) / 200.0
+    assert cover >= 0.85
+
+
 def learn(advisor: Advisor, x: Floats, p: Floats, t: Floats) -> None:
     advisor.observe_columns(components=["c"], index=np.zeros(len(t), np.uint32), predictor=x, cores=p, elapsed_s=t)

@@ -1,8 +1,8 @@
-"""From a clone to the first own advice, by the README alone: a clean environment, a table with column names of its own.
+"""From a clone to the first own advice, by README and quick start: a clean environment, a table with column names of its own.
 
     python benchmarks/newcomer.py [--python python3.12]
 
-Commands are read from the README: nothing is run that does not stand there, but for the clone and the names of the own table.
+Commands are read from these pages: nothing is run that does not stand there, but for the clone and the names of the own table.
 Told are the commands and their seconds; the goal is ten minutes in all, installation included.
 """
 
@@ -35,10 +35,13 @@ def table(rows: int = 200) -> str:
 
 
 def steps() -> list[str]:
-    """Return the commands that a newcomer copies from the README, with the own table and its names in them."""
-    blocks = re.findall(r"```sh\n(.*?)```", (ROOT / "README.md").read_text(encoding="utf-8"), re.DOTALL)
-    demo = blocks[0].splitlines()[0]
-    own = [line.split("#")[0].strip() for line in blocks[1].splitlines() if line.startswith("advisor ")]
+    """Return the commands that a newcomer copies from the pages, with the own table and its names in them."""
+    install, own_table = (
+        re.findall(r"```sh\n(.*?)```", (ROOT / page).read_text(encoding="utf-8"), re.DOTALL)[0].splitlines()
+        for page in ("README.md", "docs/quick-start.md")
+    )
+    demo = install[0]
+    own = [line.split("#")[0].strip() for line in own_table if line.startswith("advisor ")]
     renamed = [re.sub(r"--columns \S+", f"--columns '{OWN}'", line) for line in own]
     return [demo, *(line.replace("runs.csv", "own.csv").replace(" blur ", " render ") for line in renamed)]
 

@@ -129,10 +129,11 @@ def learn(built: Built, program: str) -> None:
 
 def jobs_of(built: Built, program: str, logs: Path) -> list[Job]:
     """Return the runs of each record of a recorded run, in the network's order."""
-    run, order = run_in(logs, program)[0], advisor(built, "network", program)["keys"]
+    numbers = {"": range(2**40)}  # the predictor of a run is the number of the record that entered
+    run, order = run_in(logs, program, numbers)[0], advisor(built, "network", program)["keys"]
     jobs: dict[Any, list[tuple[str, int | None, float]]] = defaultdict(list)
     for row in run.rows(ended=True):
-        jobs[row.more["record"]].append((row.component, row.more.get("replica"), row.elapsed_s))
+        jobs[row.predictor].append((row.component, row.more.get("replica"), row.elapsed_s))
     return [sorted(job, key=lambda run: order.index(run[0])) for job in jobs.values()]
 
 

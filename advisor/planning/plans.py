@@ -202,9 +202,7 @@ def _searched_by(
             few.append(turns.candidates)
     if own.best is None:
         return None
-    # The more slowly all runs, the fewer records a second cost their time: what is slower is not looked at.
-    late = not request.aim.by_rate if request.arrival_per_s else bool((request.weights or {}).get("latency_s"))
-    exact = own.exact and not capped and not late
+    exact = own.exact and not capped and not (request.arrival_per_s and not request.aim.by_rate)
     found = judged_plan(scaled, own.best, 0.0 if exact else None, own_value, own)
     return found, [some for pair in zip_longest(*few) for some in pair if some is not None]
 

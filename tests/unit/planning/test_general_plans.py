@@ -155,13 +155,3 @@ class TestCoresThatAreLeft:
         assert plan(network, learned, asked).cores_used == 8  # what is promised needs none of them
         few = plan(network, learned, Request(cores=8, turns="never"))
         assert (few.cores_used, few.throughput_per_s) == (8, found.throughput_per_s)
-
-
-def test_a_cost_of_latency_without_arrivals_is_not_said_to_be_proved() -> None:
-    """Slower components let fewer records through, so allocations that nobody wants may cost less a second."""
-    curves = TabulatedCurves.from_arrays([1, 2], [[1.0, 1.0], [0.5, 2.0]])
-    asked = {"cores": 3, "objective": "cost", "turns": "never"}
-    found = plan(series("a", "b"), curves, Request(**asked, weights={"latency_s": 1.0}))
-    assert found.cores == {"a": 1, "b": 1}
-    assert found.gap is None
-    assert plan(series("a", "b"), curves, Request(**asked, weights={"core_s": 1.0, "record": 9.0})).gap == 0.0

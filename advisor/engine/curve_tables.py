@@ -179,7 +179,7 @@ class CurveTables:
         kept = self._kept.get(key)
         if kept is not None and kept[0] == rows:
             return kept[1]
-        apart = self._components.slots.without(slot) if x is None else None
+        apart = self._components.slots.without(slot) if x is None and self._components.slots.hidden else None
         if apart is not None and not self._asking.learned(slot) and self._asking.learned(apart):
             table = self._table(apart, None, box, counts, level)  # all that was learned
             self._kept[key] = rows, table

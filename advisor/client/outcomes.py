@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 from advisor.errors import AdvisorError
 
-REFUSALS_KEPT = 8  # refused rows kept with their reasons, the latest
+REFUSALS_RETAINED = 8  # refused rows kept with their reasons, the latest
 
 
 @dataclass(slots=True)
@@ -46,7 +46,9 @@ class Stats:
     batches_lost: int = 0
     connections: int = 0
     refused_by_code: Counter[str] = field(default_factory=Counter[str])
-    last_refused: deque[tuple[str, Any]] = field(default_factory=lambda: deque[tuple[str, Any]](maxlen=REFUSALS_KEPT))
+    last_refused: deque[tuple[str, Any]] = field(
+        default_factory=lambda: deque[tuple[str, Any]](maxlen=REFUSALS_RETAINED)
+    )
     last_error: str = ""
 
     @property

@@ -18,7 +18,7 @@ from advisor.protocol.declaring import sent
 
 P = ParamSpec("P")
 T = TypeVar("T")
-ADVICE_KEPT = 64  # sent and not fetched: of older ones only what they led to matters
+ADVICE_RETAINED = 64  # sent and not fetched: of older ones only what they led to matters
 
 
 class AsyncWatch:
@@ -38,7 +38,7 @@ class AsyncWatch:
         self._subscriptions = subscriptions
         self._params = sent(asked)
         self._on_change = asked.on_change
-        self._news: deque[Advice] = deque(maxlen=ADVICE_KEPT)
+        self._news: deque[Advice] = deque(maxlen=ADVICE_RETAINED)
         self._arrived = anyio.Event()
         self._has: Any = self._params.get("current")  # what the runtime has, as far as it has said
         self.allocation: Allocation | None = None
@@ -198,14 +198,14 @@ class Followed:
         self.ask = ask
         self._session = session
         self._watches: dict[int, AsyncWatch] = {}  # by the call that begins each anew
-        self._early: deque[Mapping[str, Any]] = deque(maxlen=ADVICE_KEPT)
+        self._early: deque[Mapping[str, Any]] = deque(maxlen=ADVICE_RETAINED)
 
     async def watch(self, asked: v.Watch) -> AsyncWatch:
         """Begin a watch of a network."""
         watch = AsyncWatch(self, asked)
         watch.began(await self.ask(asked, dict[str, Any]))
         self._watches[self._session.stand("watch", watch.renewal)] = watch
-        early, self._early = self._early, deque[Mapping[str, Any]](maxlen=ADVICE_KEPT)
+        early, self._early = self._early, deque[Mapping[str, Any]](maxlen=ADVICE_RETAINED)
         self._advice(list(early))
         return watch
 

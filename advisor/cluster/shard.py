@@ -149,7 +149,7 @@ class Shard:
     def _names_in(self, wanted: Callable[[int], bool]) -> tuple[list[str], list[str], list[str]]:
         """Return the components, networks and programs of some buckets."""
         advisor = self._engine.advisor
-        kinds = advisor.components.slots.components, advisor.components.flows.kept, advisor.programs.known
+        kinds = advisor.components.slots.components, advisor.components.flows.known, advisor.programs.known
         names, networks, programs = ([name for name in kind if wanted(bucket_of(name))] for kind in kinds)
         return names, networks, programs
 
@@ -173,7 +173,7 @@ class Shard:
 
     def networks(self) -> bytes:
         """Return all networks of this shard."""
-        return self._engine.extract_part((), self._engine.advisor.components.flows.kept)
+        return self._engine.extract_part((), self._engine.advisor.components.flows.known)
 
     def status(self, components: Sequence[str] | None, offset: int, limit: int) -> Answer:
         """Return a page of the status, see `Advisor.status`."""

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from advisor.domain.allocations import Allocation
 
 # What a change must gain, of `allocate`, of a watch and of cores that are lent: 20 rows with 15 % noise leave so much open.
-GAIN_KEPT = 0.05
+GAIN_LEAST = 0.05
 CHANCE = 0.99  # that a change gains anything: of a hundred watches one may advise a change that gains nothing
 HORIZON_S = 600.0  # a change that takes longer to repay itself may well be superseded by the next
 

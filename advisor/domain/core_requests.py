@@ -13,7 +13,7 @@ from advisor.domain.rows import is_number, number, whole
 from advisor.errors import InvalidValue, not_one_of
 
 TIME, CORE_SECONDS = "time", "core_seconds"
-REQUESTS_KEPT = 256  # a scheduler asks the same way of all its jobs
+REQUESTS_CACHED = 256  # a scheduler asks the same way of all its jobs
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +38,7 @@ def plain_request(cores_max: Any, *asked: Any) -> CoreRequest:
         return _plain_request.__wrapped__(cores_max, *asked)
 
 
-@lru_cache(maxsize=REQUESTS_KEPT, typed=True)
+@lru_cache(maxsize=REQUESTS_CACHED, typed=True)
 def _plain_request(cores_max: Any, *asked: Any) -> CoreRequest:
     return core_request(allowed_in_all("", cores_max, None, None), *asked)
 

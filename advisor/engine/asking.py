@@ -15,6 +15,7 @@ from advisor.domain.core_requests import CORE_SECONDS, CoreRequest
 from advisor.domain.names import checked_name
 from advisor.domain.rows import is_number
 from advisor.domain.vectors import Floats
+from advisor.engine.cache import Cache
 from advisor.engine.choice import (
     Chosen,
     answer_of,
@@ -26,7 +27,6 @@ from advisor.engine.choice import (
 )  # fmt: skip
 from advisor.engine.components import Components
 from advisor.engine.guards import check_together, checked
-from advisor.engine.kept import Kept
 from advisor.engine.learners import ANY_MACHINE, OTHER_MACHINE, Learners, Solved
 from advisor.engine.load import Load, load_of, over_load
 from advisor.engine.prior import prior_of
@@ -38,7 +38,7 @@ from advisor.models.fold import KERNELS
 from advisor.models.forms import FORM_OF, NAMES, TWO_STEP, TWO_STEPS
 from advisor.models.prediction import Model
 
-MODELS_KEPT = 4_096  # of the exact sums, about 3 KB each
+MODELS_CACHED = 4_096  # of the exact sums, about 3 KB each
 LEARNER = "learner"
 # What `pin` can hold a component to. The state keeps places in this list: new names are appended, none is removed.
 PINS = (LEARNER, TWO_STEP, *FORM_OF, *TWO_STEPS)
@@ -50,7 +50,7 @@ class Asking:
     def __init__(self, components: Components) -> None:
         self._components = components
         # rows and model by slot and form (None: the form that the evidence supports)
-        self._models = Kept[tuple[int, Model]](MODELS_KEPT)
+        self._models = Cache[tuple[int, Model]](MODELS_CACHED)
         self.learners: Learners = components.learners
 
     def clear_solutions(self) -> None:

@@ -32,8 +32,8 @@ from advisor.domain.bundle import (
 from advisor.domain.limits import ALLOCATE_CORES_MAX
 from advisor.domain.vectors import Floats, Ints
 from advisor.engine.asking import Asking
+from advisor.engine.cache import Cache
 from advisor.engine.components import Components
-from advisor.engine.kept import Kept
 from advisor.engine.learners import ANY_MACHINE, Solved
 from advisor.engine.siblings import Borrowed
 from advisor.models import prediction, process
@@ -172,7 +172,7 @@ def record_of(
 # Curves of components: records of bundles kept until their component changes, and what changed since a version.
 
 
-RECORDS_KEPT = 4_096  # records kept for reuse, about 8 KB each
+RECORDS_CACHED = 4_096  # records kept for reuse, about 8 KB each
 ORIGIN_BITS = 32  # of a version that is reported: where its count began; below them the count
 
 
@@ -184,7 +184,7 @@ class Bundles:
         self.origin = 0
         self._components = components
         self._asking = asking
-        self._records = Kept[tuple[tuple[int, Borrowed], BundleRecord]](RECORDS_KEPT)  # with what each stands for
+        self._records = Cache[tuple[tuple[int, Borrowed], BundleRecord]](RECORDS_CACHED)  # with what each stands for
         self._now = 0  # the version of the curves when they were last looked at
         self._changed_at: Ints = np.zeros(0, np.int64)  # of each slot, the version that it changed in last
         self._rows: Ints = np.zeros(0, np.int64)  # of each slot, unfinished ones with them, when last looked at

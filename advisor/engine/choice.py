@@ -43,7 +43,7 @@ CHANCE_LEAST = 0.4  # that a trial beats the present count by the tolerance
 TRIALS_EVERY = 50  # runs that begin at once, for each trial among them: 2 %
 PER_DOUBLING = 4  # of the counts that a trial may be on: their covariances cost the square of their number
 LEAST_SPREAD = 1e-9  # of log time: a run without noise
-COUNTS_KEPT = 1024  # sets of counts that are compared, some 1 KB each
+COUNTS_CACHED = 1024  # sets of counts that are compared, some 1 KB each
 
 
 def first_count(request: CoreRequest) -> int:
@@ -112,7 +112,7 @@ def counts_within(request: CoreRequest, seen: CoresSeen) -> Floats:
     return _counts_near(request.allowed, seen.least, seen.most, seen.last, request.explore)
 
 
-@lru_cache(maxsize=COUNTS_KEPT)
+@lru_cache(maxsize=COUNTS_CACHED)
 def _counts_near(allowed: AllowedCores, least: float, most: float, last: float, explore: bool) -> Floats:
     low, high = least / BEYOND, most * BEYOND
     if explore:

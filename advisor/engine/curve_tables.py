@@ -15,9 +15,9 @@ from advisor.domain.curves import VALUES, Growth, Seen, TabulatedCurves
 from advisor.domain.rows import is_number
 from advisor.domain.vectors import Floats, Ints
 from advisor.engine.asking import LEARNER, Asking
+from advisor.engine.cache import Cache
 from advisor.engine.components import Components
 from advisor.engine.guards import checked
-from advisor.engine.kept import Kept
 from advisor.engine.learners import Solved
 from advisor.engine.load import Load, load_of
 from advisor.engine.siblings import Borrowed
@@ -31,8 +31,8 @@ from advisor.models.student import quantile
 # every count so far, then counts 2**(1/4) apart: Amdahl's curve is met to 0.1 % between
 ALL_COUNTS, PER_DOUBLING = 8, 4
 NORMAL = NormalDist()
-TABLES_KEPT = 16_384  # components' tables kept for reuse, about 1.5 KB each
-NETWORKS_KEPT = 16  # networks whose tables are kept together
+TABLES_CACHED = 16_384  # components' tables kept for reuse, about 1.5 KB each
+NETWORKS_CACHED = 16  # networks whose tables are kept together
 ROWS_OF_TABLE = 16  # interpreted, a table takes as long as so many rows
 PEAK = "peak_bytes"
 NONE_GIVEN: Mapping[str, Any] = {}
@@ -78,14 +78,16 @@ class CurveTables:
     def __init__(self, components: Components, asking: Asking) -> None:
         self._components = components
         self._asking = asking
-        self._kept = Kept[tuple[tuple[list[int], list[Borrowed]], _Table]](TABLES_KEPT)  # each with what it stands for
+        self._cached = Cache[tuple[tuple[list[int], list[Borrowed]], _Table]](
+            TABLES_CACHED
+        )  # each with what it stands for
         # by the places of tables in memory, which stay while they are kept here
         self._together: dict[tuple[int, ...], tuple[list[_Table], TabulatedCurves]] = {}
         self._scratch = scratch_of()
 
     def clear_tables(self) -> None:
         """Forget all tables: their components changed otherwise than by new rows."""
-        self._kept.discard_where()
+        self._cached.discard_where()
         self._together.clear()
 
     def curves(
@@ -120,9 +122,9 @@ class CurveTables:
         key = tuple(map(id, tables))
         if key in self._together:
             return self._together[key][1]
-        if len(self._kept) > TABLES_KEPT:  # and not while they are gathered
-            self._kept.trim()
-        if len(self._together) >= NETWORKS_KEPT:
+        if len(self._cached) > TABLES_CACHED:  # and not while they are gathered
+            self._cached.trim()
+        if len(self._together) >= NETWORKS_CACHED:
             self._together.clear()
         columns: list[Any] = list(map(np.array, zip(*tables, strict=True) if tables else [()] * len(KINDS), KINDS))
         elapsed, upper = (one.reshape(-1, len(counts)) for one in columns[:2])
@@ -143,7 +145,7 @@ class CurveTables:
         counts = len(counts_of(self._reach([slot for slot, _ in wanted if slot >= 0], cores_max)))
         found = 0
         for slot, x in wanted:
-            kept = self._kept.get((slot, counts, level, x))
+            kept = self._cached.get((slot, counts, level, x))
             found += slot >= 0 and (kept is None or kept[0][0] != self._rows(slot))
         return found
 
@@ -176,13 +178,13 @@ class CurveTables:
     def _table(self, slot: int, x: float | None, box: str, counts: Ints, level: float) -> _Table:
         key = (slot, len(counts), level, x)
         rows = self._rows(slot), self._borrowed(slot, float(counts[-1]))
-        kept = self._kept.get(key)
+        kept = self._cached.get(key)
         if kept is not None and kept[0] == rows:
             return kept[1]
         apart = self._components.slots.without(slot) if x is None and self._components.slots.hidden else None
         if apart is not None and not self._asking.learned(slot) and self._asking.learned(apart):
             table = self._table(apart, None, box, counts, level)  # all that was learned
-            self._kept[key] = rows, table
+            self._cached[key] = rows, table
             return table
         base, components = self._components.table, self._components
         if not KERNELS.ready:
@@ -223,7 +225,7 @@ class CurveTables:
             elapsed, upper, variation, kappa, peak, model, count, float(base.records[slot, LEAST]),
             float(base.records[slot, MOST]), rows[1][0].growth,
         )  # fmt: skip
-        self._kept[key] = rows, table
+        self._cached[key] = rows, table
         return table
 
     def _load_at(self, slot: int, found: Solved | Model, x: float, box: str) -> Load:

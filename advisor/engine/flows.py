@@ -32,13 +32,13 @@ UNREADABLE = (
     "invalid_running", "invalid_killed",
 )  # fmt: skip
 
-TEXTS_KEPT = 64  # network texts kept parsed
+TEXTS_CACHED = 64  # network texts kept parsed
 Definition = str | list[dict[str, Any]]
 NetworkId = int | str
 
 
 @dataclass(slots=True)
-class KeptNetwork:
+class StoredNetwork:
     """One network: its counts, and its definition where it has one."""
 
     counts: FlowCounts
@@ -55,7 +55,7 @@ class KeptNetwork:
         return self.read
 
 
-@lru_cache(TEXTS_KEPT)
+@lru_cache(TEXTS_CACHED)
 def parsed(text: str) -> Network:
     """Return the network of an S-Net text, the last ones read once; raises as `advisor.network.parse`.
 
@@ -66,7 +66,7 @@ def parsed(text: str) -> Network:
     return parse(text)
 
 
-class Flows(RecordKind[str, KeptNetwork]):
+class Flows(RecordKind[str, StoredNetwork]):
     """Networks by name: an id as text. Bounded; the order of their coming does not matter."""
 
     name, merges = "networks", {"definition": "ours", "counts": "exact"}
@@ -74,7 +74,6 @@ class Flows(RecordKind[str, KeptNetwork]):
 
     def __init__(self, totals: Counter[str]) -> None:
         super().__init__()
-        self.kept = self.known
         self.totals = totals
 
     # -- definitions ------------------------------------------------------------------------------------------------------
@@ -86,14 +85,14 @@ class Flows(RecordKind[str, KeptNetwork]):
         """
         if network_id is None:
             network_id = self._same(definition) or next(
-                n for n in range(1, NETWORKS_MAX + 2) if str(n) not in self.kept
+                n for n in range(1, NETWORKS_MAX + 2) if str(n) not in self.known
             )
         name = name_of(network_id)
-        found = self.kept.get(name)
+        found = self.known.get(name)
         if found is None or found.definition != definition:
             self._make_room(name, definition)
             if found is None or found.definition is not None:
-                found = self.kept[name] = KeptNetwork(FlowCounts())  # of another structure nothing can be kept
+                found = self.known[name] = StoredNetwork(FlowCounts())  # of another structure nothing can be kept
             found.definition, found.read, found.answer = definition, network, None
         return {
             "id": network_id, "keys": list(network.keys), "components": list(dict.fromkeys(network.components)),
@@ -105,44 +104,44 @@ class Flows(RecordKind[str, KeptNetwork]):
         return next(
             (
                 int(name)
-                for name, kept in sorted(self.kept.items())
+                for name, kept in sorted(self.known.items())
                 if kept.definition == definition and name.isdecimal()
             ),
             None,
         )
 
     def _make_room(self, name: str, definition: Definition) -> None:
-        others = {other: kept for other, kept in self.kept.items() if other != name}
+        others = {other: kept for other, kept in self.known.items() if other != name}
         held = sum(_size(kept.definition) for kept in others.values() if kept.definition is not None)
         if held + _size(definition) > DEFINITION_BYTES_MAX:
             raise TooLarge("definitions", held + _size(definition), DEFINITION_BYTES_MAX, "define other networks anew")
-        if name in self.kept or len(self.kept) < NETWORKS_MAX:
+        if name in self.known or len(self.known) < NETWORKS_MAX:
             return
         # What rows name gives way to what is defined: the one with the fewest rows.
         undefined = [(kept.counts.n["rows"], other) for other, kept in others.items() if kept.definition is None]
         if not undefined:
-            raise TooLarge("networks", len(self.kept) + 1, NETWORKS_MAX, "define another one anew, under its id")
+            raise TooLarge("networks", len(self.known) + 1, NETWORKS_MAX, "define another one anew, under its id")
         _, least = min(undefined)
         self.remove_record(least)
         self.totals["networks_dropped"] += 1
 
     def defined(self, network_id: NetworkId) -> Network:
         """Return the network of an id; raises UnknownNetwork, InvalidValue."""
-        found = self.kept.get(name_of(network_id))
+        found = self.known.get(name_of(network_id))
         if found is None or found.definition is None:
-            known = [name for name, kept in self.kept.items() if kept.definition is not None]
+            known = [name for name, kept in self.known.items() if kept.definition is not None]
             raise UnknownNetwork(network_id, known)
         return found.network
 
     def definition(self, network_id: NetworkId) -> Definition:
         """Return the text or the nodes that an id was defined by; raises as `defined`."""
         self.defined(network_id)
-        return cast("Definition", self.kept[name_of(network_id)].definition)
+        return cast("Definition", self.known[name_of(network_id)].definition)
 
     def keeps(self, network: object) -> bool:
         """Return whether a network is meant by the id of a definition: any number is, and a text that is one."""
         if isinstance(network, str):
-            found = self.kept.get(network)
+            found = self.known.get(network)
             return found is not None and found.definition is not None
         return isinstance(network, (int, np.integer)) and not isinstance(network, bool)
 
@@ -151,12 +150,12 @@ class Flows(RecordKind[str, KeptNetwork]):
 
         Raises UnknownNetwork, InvalidValue.
         """
-        kept = self.kept.get(name_of(network_id))
+        kept = self.known.get(name_of(network_id))
         if network is not None:
             counts = FlowCounts() if kept is None else kept.counts
             return flow_of(FlowStructure(network), counts)
         network = self.defined(network_id)
-        kept = self.kept[name_of(network_id)]
+        kept = self.known[name_of(network_id)]
         if kept.answer is None or kept.answer[0] != kept.counts.n["rows"]:
             kept.answer = kept.counts.n["rows"], flow_of(FlowStructure(network), kept.counts)
         return kept.answer[1]
@@ -182,11 +181,11 @@ class Flows(RecordKind[str, KeptNetwork]):
         for at in np.argsort(first).tolist():
             number = int(seen[at])
             name = columns.networks[number]
-            kept = self.kept.get(name)
+            kept = self.known.get(name)
             if kept is None:
                 room = self._room() if room is None else room
                 if room > 0:
-                    kept = self.kept[name] = KeptNetwork(FlowCounts())
+                    kept = self.known[name] = StoredNetwork(FlowCounts())
                     room -= 1
             part = rows if len(seen) == 1 else rows[networks == number]
             if kept is None:
@@ -196,17 +195,17 @@ class Flows(RecordKind[str, KeptNetwork]):
 
     def _room(self) -> int:
         """Return how many networks more rows may name."""
-        undefined = sum(kept.definition is None for kept in self.kept.values())
-        return min(NETWORKS_MAX - len(self.kept), NETWORKS_NAMED_MAX - undefined)
+        undefined = sum(kept.definition is None for kept in self.known.values())
+        return min(NETWORKS_MAX - len(self.known), NETWORKS_NAMED_MAX - undefined)
 
     # -- merge and state --------------------------------------------------------------------------------------------------
 
-    def leave_out(self, record: KeptNetwork) -> None:
+    def leave_out(self, record: StoredNetwork) -> None:
         """Count a network for which there is no room."""
         del record
         self.totals["networks_dropped"] += 1
 
-    def merged_record(self, key: str, mine: KeptNetwork, theirs: KeptNetwork) -> KeptNetwork:
+    def merged_record(self, key: str, mine: StoredNetwork, theirs: StoredNetwork) -> StoredNetwork:
         """Return the counts of both; where each has a definition of its own, ours stays, and its counts with it."""
         if mine.definition is not None and theirs.definition not in (None, mine.definition):
             self.totals["networks_dropped"] += 1
@@ -216,15 +215,15 @@ class Flows(RecordKind[str, KeptNetwork]):
         both.counts.merge(theirs.counts)
         return both
 
-    def encode_record(self, record: KeptNetwork) -> bytes:
+    def encode_record(self, record: StoredNetwork) -> bytes:
         """Return a network's definition and counts as bytes."""
         state = {"definition": record.definition, "counts": record.counts.plain()}
         return json.dumps(state, ensure_ascii=False, separators=(",", ":")).encode()
 
-    def decode_record(self, key: str, data: bytes) -> KeptNetwork:
+    def decode_record(self, key: str, data: bytes) -> StoredNetwork:
         """Return a network of its bytes."""
         state = read_json(data)
-        return KeptNetwork(FlowCounts.of_plain(state["counts"]), state["definition"])
+        return StoredNetwork(FlowCounts.of_plain(state["counts"]), state["definition"])
 
 
 def name_of(network_id: object) -> str:

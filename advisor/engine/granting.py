@@ -13,7 +13,7 @@ from enum import Enum
 from itertools import chain, count
 from typing import NamedTuple
 
-from advisor.domain.advice import GAIN_KEPT
+from advisor.domain.advice import GAIN_LEAST
 from advisor.errors import InvalidValue
 
 ANSWER_S = 60.0  # a client library answers a grant at once; this one is stuck, or no client of this protocol
@@ -221,7 +221,7 @@ class Granting:
 
         First by demand, at least one each, in turns where there are too few. Then those whose networks are learned share
         what they got together so that their sum of records per second is largest, at least one each, none more
-        than it can use. A split is kept while another gains less than `GAIN_KEPT`.
+        than it can use. A split is kept while another gains less than `GAIN_LEAST`.
         """
         if self._targets is None:
             self._targets = self._found()
@@ -241,7 +241,7 @@ class Granting:
         split = best_split(values, most, pool, near)
         before = [self._split.get(name, 0) for name in known]
         fits = sum(before) == pool and all(1 <= n <= high for n, high in zip(before, most, strict=True))
-        if fits and value_of(values, split) < value_of(values, before) * (1.0 + GAIN_KEPT):
+        if fits and value_of(values, split) < value_of(values, before) * (1.0 + GAIN_LEAST):
             split = before
         self._split = dict(zip(known, split, strict=True))
         return shares | self._split

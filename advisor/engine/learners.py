@@ -30,8 +30,8 @@ from advisor.models.table import Table
 
 MODEL_MEMORY_BYTES = 64 * 2**20  # by default: 16,000 components with one predictor; their sums are not counted in it
 PROMOTIONS = "promotions"  # records given; with _refused behind it, those for which there was no room
-# SOLUTIONS_KEPT: of components that are asked for, 55 KB each; the oldest is dropped and solved again when asked for
-SOLUTIONS_KEPT = 256
+# SOLUTIONS_CACHED: of components that are asked for, 55 KB each; the oldest is dropped and solved again when asked for
+SOLUTIONS_CACHED = 256
 KILLED = "a killed run had used more than any that ended"  # of memory
 ONE_CELL = ("one setting seen: how time depends on predictor and cores is assumed",)
 ANY_MACHINE, OTHER_MACHINE = -1, 0  # whom a question is about: any of those seen, one that was not
@@ -237,7 +237,7 @@ class Learners(RecordsBySlot[LearnerTable]):
             notes = (*notes, known)
         pin, runs = int(words.view(np.int64)[PIN]), int(whole[ROWS] + whole[EXTRA_RUNS])
         found = self._solved[slot] = Solved(rows, table, place, arrays, notes, pin, runs, longest, room, {}, leaning)
-        if len(self._solved) > SOLUTIONS_KEPT:
+        if len(self._solved) > SOLUTIONS_CACHED:
             self._solved.popitem(last=False)
         return found
 

@@ -17,18 +17,18 @@ from advisor.domain.plan_options import NetworkQuestion, ObjectiveWord
 from advisor.domain.shapes import plain
 from advisor.domain.sharing import Together
 from advisor.engine.bundles import CORES_DEFAULT, Bundles
+from advisor.engine.cache import Cache
 from advisor.engine.components import Components
 from advisor.engine.curve_tables import CurveTables
 from advisor.engine.flows import NetworkId, filled, parsed
 from advisor.engine.guards import checked_cores, checked_level
-from advisor.engine.kept import Kept
 from advisor.errors import InvalidValue
 from advisor.models.prediction import LEVEL
 
 if TYPE_CHECKING:
     from advisor.planning import Request
 
-QUESTIONS_KEPT = 64  # questions about networks that are read and checked
+QUESTIONS_CACHED = 64  # questions about networks that are read and checked
 BY_VALUE = 2  # marshal's version whose bytes depend on nothing but the values
 
 
@@ -51,7 +51,7 @@ class Networks:
         self._flows = components.flows
         self._bundles = bundles
         self._tables = tables
-        self._questions = Kept["Request"](QUESTIONS_KEPT)
+        self._questions = Cache["Request"](QUESTIONS_CACHED)
 
     @taking(NetworkQuestion)
     def allocate(
@@ -216,7 +216,7 @@ class Networks:
 
     def _by_id(self, network: object) -> bool:
         """Return whether a network is meant by the id of a definition; most are texts."""
-        return (not isinstance(network, str) or network in self._flows.kept) and self._flows.keeps(network)
+        return (not isinstance(network, str) or network in self._flows.known) and self._flows.keeps(network)
 
     def bundle(
         self, components: Sequence[str] | None = None, *, level: float = LEVEL, cores_max: int = CORES_DEFAULT

@@ -24,7 +24,7 @@ BUILT = Path(__file__).parent / "built"
 BINDING = Path(__file__).with_name("binding.c")  # calls from Python into a library
 SUFFIX = ".abi3.so"  # of Python's stable ABI: one library for all versions
 OTHERS_WRITE = 0o022
-STATES_KEPT = 4  # of a source on a machine: a user may have several versions of this package
+STATES_RETAINED = 4  # of a source on a machine: a user may have several versions of this package
 
 
 def linker() -> list[str]:
@@ -130,5 +130,5 @@ def remove_others(path: Path) -> None:
     others = [
         other for other in path.parent.glob(f"{stem}-*") if other.name.rpartition("-")[0] == stem and other != path
     ]
-    for other in sorted(others, key=lambda each: each.stat().st_mtime)[: max(0, len(others) + 1 - STATES_KEPT)]:
+    for other in sorted(others, key=lambda each: each.stat().st_mtime)[: max(0, len(others) + 1 - STATES_RETAINED)]:
         other.unlink(missing_ok=True)

@@ -144,7 +144,7 @@ def add_to_epoch(c, k, x, p, t, others, count):
 
 
 def end_epoch(c, k):
-    """Take what the epoch of a component has told; `begin_epoch` follows.
+    """Add what the epoch of a component has shown; `begin_epoch` follows.
 
     Return the factor by which rows of this epoch should have been shorter than they were learned; 1 where that is little.
     """

@@ -62,7 +62,7 @@ CAUTION_MAX = 6
 CAUTION_STEP = 0.5
 QUICK_ROWS = 256
 
-KEPT_ROWS = 8.0  # what the sums of before a change count as: the shape stays until 8 new rows outweigh it
+RETAINED_ROWS = 8.0  # what the sums of before a change count as: the shape stays until 8 new rows outweigh it
 RATIO_MAX = 60.0  # log2 of one change: of the longest legal time over the shortest
 
 E_UNIT = 1024.0  # of the sums of e since a level left 0
@@ -174,7 +174,7 @@ def change(w, n):
 
     With r the geometric mean of t / m since the level left 0, against the centre, the weighting model is multiplied by r. The
     sums hold those rows already, at their new level: a share of k of N rows, so they are carried by f = r / (1 + k/N (r - 1)),
-    w = 1 / m**2 and all, and discounted to `KEPT_ROWS` rows. The component is then of age 32: the model is solved
+    w = 1 / m**2 and all, and discounted to `RETAINED_ROWS` rows. The component is then of age 32: the model is solved
     again after 16 more rows, and then at 64, 128, ...
     """
     risen = n[LEVELS] >> RISE_BITS >= ALARM
@@ -188,7 +188,7 @@ def change(w, n):
     r = exp2_of(ratio)
     caution = (n[LEVELS] >> CAUTION_BITS) & CAUTION_MASK
     caution = min(caution + (1 if quick(n) else 0), CAUTION_MAX)
-    carry(w, n, r, r / (1.0 + min(since / evidence, 1.0) * (learned - 1.0)), KEPT_ROWS)
+    carry(w, n, r, r / (1.0 + min(since / evidence, 1.0) * (learned - 1.0)), RETAINED_ROWS)
     begin_young(n)
     n[CHANGES] += 1
     n[CHANGED_AT] = n[ROWS]

@@ -60,8 +60,8 @@ from advisor.models.drift import (
     CHANGED,
     DRIFTED,
     DRIFTED_AT,
-    KEPT_ROWS,
     REACH,
+    RETAINED_ROWS,
     WITHIN,
     begin_young,
     bound_of,
@@ -74,7 +74,7 @@ from advisor.models.drift import (
 )  # fmt: skip
 from advisor.models.layout import AT, FIRST_SOLVE, NOISE, WORDS
 from advisor.models.learner import learn
-from advisor.models.learner_layout import AXES_MAX, CELLS, KEPT_RUNS, LANES, RUN_SD, SLOW_KEPT, LearnerTable
+from advisor.models.learner_layout import AXES_MAX, CELLS, LANES, RETAINED_RUNS, RUN_SD, SLOW_RETAINED, LearnerTable
 from advisor.models.logarithm import LN2, exp2_of, log2_of, rough_log2_of
 from advisor.models.posterior import predict
 from advisor.models.process import SHARE, lay_out, refresh, settle, solve_laid_out
@@ -290,15 +290,15 @@ def follow_drift(w, n, r, m):
     moved = slow_drift(r, m)
     if moved != 0.0:
         factor = exp2_of(moved / LN2)
-        carry(w, n, factor, factor, SLOW_KEPT)
-        carry_level(r, m, moved, SLOW_KEPT)
+        carry(w, n, factor, factor, SLOW_RETAINED)
+        carry_level(r, m, moved, SLOW_RETAINED)
         r[DRIFTED] = min(max(r[DRIFTED] + moved, -DRIFTED_MOST), DRIFTED_MOST)
         m[DRIFTED_AT] = n[ROWS]
 
 
 def move_level(r, m, ratio):
     """Carry a learner's record to a new level, t becoming t 2**ratio; its schedules begin anew."""
-    carry_level(r, m, ratio * LN2, KEPT_RUNS)
+    carry_level(r, m, ratio * LN2, RETAINED_RUNS)
     forget_slow(r, m)
     m[SEEN] = 0
     r[SEEN_RUNS] = 0.0
@@ -308,7 +308,7 @@ def carry_one(base, slot, learners, place, factor):
     """Carry what a component has learned to a new level, for its rows were corrected too little or too much."""
     w = base[slot]
     n = w.view(np.int64)
-    carry(w, n, factor, factor, KEPT_ROWS)
+    carry(w, n, factor, factor, RETAINED_ROWS)
     begin_young(n)
     restart(w, n)
     if place != ABSENT:

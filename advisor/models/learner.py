@@ -44,7 +44,7 @@ def settles_at(row):
 def learn(r, n, axes, z, t, count, machine, cell, outlier, model, solution, scratch, out):
     """Learn one run: score it where its number is due, add it to its cell, choose settings where the number is due.
 
-    `cell`: its cell, NOWHERE where it has none yet. `wild`: the run is counted and scored, and not added. `model`: ln t as
+    `cell`: its cell, NOWHERE where it has none yet. `outlier`: the run is counted and scored, and not added. `model`: ln t as
     `cells.expected` has it, UNKNOWN where it has not.
     """
     row = n[SEEN] + 1

@@ -114,7 +114,7 @@ WIDTH_MAX = 20.0  # of ln t, up and down: beyond, the interval says "unknown"
 SETTLED_EVERY = 64  # rows up to which settings are chosen at 1, 2, 3, 4, 6, 8, 12, ..; beyond, at each power of two
 FIRST_SCORED = 6
 
-KEPT_RUNS = 8.0  # what old cells count together after a change of speed: a shape to lean on, soon outweighed
+RETAINED_RUNS = 8.0  # what old cells count together after a change of speed: a shape to lean on, soon outweighed
 # A slow drift, see `cells.slow_drift`. Looked for every `SLOW_ROWS` rows, over at most `SLOW_ROWS_MOST`: within these a step of
 # 1 % shows at 10 % noise. Errors: false steps are one in 100,000 rows and more; what drifted goes on in the same direction.
 SLOW_ROWS, SLOW_ROWS_MOST = 128, 2048
@@ -122,7 +122,7 @@ SLOW_ERRORS, SLOW_ERRORS_AGAIN = 4.0, 3.0
 SLOW_RUNS = 4.0  # of a cell, before its mean says where the level was
 SLOW_NEAR = 0.5  # of z: a run carried further to its cell's centre shows the model's slope as much as the level
 SLOW_LEAST = 0.01  # of the level: less is no matter
-SLOW_KEPT = 256.0  # runs that the past counts as after a step: twice the rows between two looks
+SLOW_RETAINED = 256.0  # runs that the past counts as after a step: twice the rows between two looks
 RUNS_LEAST = 1e-6  # cells that count less than this together are none
 
 

@@ -279,7 +279,7 @@ def solve_laid_out(r, n, solution, scratch):
 
 
 def settle(r, n, axes, solution, scratch):
-    """Choose noise, wild cells and the settings' weights anew, and tell the cells what the model says there."""
+    """Choose noise, outliers among cells and the settings' weights anew, and tell the cells what the model says there."""
     frame, points, root, alpha = solution
     rows, planes, _, errors = scratch
     count = n[COUNT]

@@ -35,8 +35,8 @@ TAG_TOKENS_MAX = 1_000  # of one tag expression: hand-written ones have a dozen;
 INTEGER_MAX = 2**63 - 1  # of a literal: what fits the widest C integer of any runtime
 INTEGER_DIGITS_MAX = 32  # leading zeros included: no literal costs more than its value
 
-TUPLES_KEPT = 1_024  # of boxes, kept read: the boxes of a program share few,
-TUPLE_KEPT_CHARACTERS_MAX = 1_000  # and they are short
+TUPLES_CACHED = 1_024  # of boxes, kept read: the boxes of a program share few,
+TUPLE_CACHED_CHARACTERS_MAX = 1_000  # and they are short
 _NAME = re.compile(r"[A-Za-z0-9_:]+")
 _BLANKS = re.compile(r"\s+")
 
@@ -278,14 +278,14 @@ def _whole_box(text: Token) -> _Definition:
 
 def _tuple(text: str) -> tuple[str, ...]:
     """Return the labels of ``(a, <t>, <#b>=)``."""
-    return _short_tuple(text) if len(text) <= TUPLE_KEPT_CHARACTERS_MAX else _long_tuple(text)
+    return _short_tuple(text) if len(text) <= TUPLE_CACHED_CHARACTERS_MAX else _long_tuple(text)
 
 
 def _long_tuple(text: str) -> tuple[str, ...]:
     return tuple(_BLANKS.sub("", each) for each in text[1:-1].split(",")) if text[1:-1].strip() else ()
 
 
-_short_tuple = lru_cache(maxsize=TUPLES_KEPT)(_long_tuple)
+_short_tuple = lru_cache(maxsize=TUPLES_CACHED)(_long_tuple)
 
 
 def _inside(token: Token, offset: int) -> tuple[int, int]:

@@ -12,7 +12,7 @@ from advisor.domain.vectors import Ints
 from advisor.planning.estimates import reaches
 from advisor.planning.exact import Plan
 from advisor.planning.requests import RATE
-from advisor.planning.stability import GAIN_KEPT
+from advisor.planning.stability import GAIN_LEAST
 
 REASONS_MAX = 3  # of one code: the rest are counted in the last one's words
 GROUPS_MAX = 16  # of workers whose components are listed
@@ -49,7 +49,7 @@ def _change(found: Plan, whole: Allocation) -> Said:
     if change is None:
         return
     if change.kept:
-        best = f"the best one known would gain {change.gain:.2%}, less than the {GAIN_KEPT:.0%} that a change takes"
+        best = f"the best one known would gain {change.gain:.2%}, less than the {GAIN_LEAST:.0%} that a change takes"
         yield None, change.gain, f"the current allocation is kept: {best if change.gain else 'no better one is known'}"
     elif change.why:
         yield None, None, f"changed, for the current allocation breaks the request: {change.why}"

@@ -26,7 +26,10 @@ from advisor.planning.placing import MachineNodes, place
 OWN_MAX = 60_000  # allocations with cores of one's own that are all judged: some 100 ms
 CHUNK = 8_192  # allocations judged at once: a few MB
 CELLS_MAX = 4_000_000  # allocations times components judged at once
-QUEUED_KEPT, QUEUED_NEAR = 16, 0.5  # best allocations kept where records queue, and how far from the best: runs choose
+QUEUED_RETAINED, QUEUED_NEAR = (
+    16,
+    0.5,
+)  # best allocations kept where records queue, and how far from the best: runs choose
 QUEUED_OWN_MAX = (
     6_000  # the same where records queue: runs rank the best of them, and larger tables take longer than those
 )
@@ -87,7 +90,7 @@ class Search:
     @property
     def many(self) -> int:
         """How many allocations are kept."""
-        return QUEUED_KEPT if self.demand.queued else 1
+        return QUEUED_RETAINED if self.demand.queued else 1
 
     @property
     def candidates(self) -> list[Placed]:

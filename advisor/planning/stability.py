@@ -21,7 +21,7 @@ from typing import NamedTuple
 import numpy as np
 
 from advisor.domain import elementary
-from advisor.domain.advice import CHANCE, GAIN_KEPT, HORIZON_S
+from advisor.domain.advice import CHANCE, GAIN_LEAST, HORIZON_S
 from advisor.planning.by_key import is_allowed
 from advisor.planning.demand import Demand
 from advisor.planning.estimates import chance_of, placed_of, reaches
@@ -37,7 +37,7 @@ from advisor.planning.search import nodes_of
 class ChangePolicy:
     """When a change pays; see the module."""
 
-    gain_min: float = GAIN_KEPT
+    gain_min: float = GAIN_LEAST
     chance: float = CHANCE
     horizon_s: float = HORIZON_S
 
@@ -199,7 +199,7 @@ def keep_current(found: Plan, current: InUse) -> Plan:
     if not meets(request, now.promised.judged).all():
         return replace(found, change=Change(kept=False, why="it misses the target"))
     gain, *_ = gain_of(now.expected, found.expected)
-    if gain >= GAIN_KEPT:
+    if gain >= GAIN_LEAST:
         return replace(found, change=Change(kept=False, gain=gain))
     return replace(now, change=Change(kept=True, gain=max(gain, 0.0)))
 

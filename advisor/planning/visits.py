@@ -18,7 +18,7 @@ from advisor.errors import InvalidValue, MissingShares
 from advisor.planning.by_key import VISITS_MAX, by_key, finite_number
 
 UNKNOWN = -1.0  # visits below a node whose numbers nobody gave
-REPLICAS_KEPT = 4096  # of the product of nested splits: the lightest beyond are put together evenly
+REPLICAS_RETAINED = 4096  # of the product of nested splits: the lightest beyond are put together evenly
 
 
 @dataclass(frozen=True, slots=True)
@@ -166,9 +166,9 @@ def _product(parts: Sequence[Sequence[float]]) -> Sequence[float]:
     product = np.ones(1)
     for part in parts:
         product = np.sort(np.outer(product, np.asarray(part)).ravel())[::-1]
-        if len(product) > REPLICAS_KEPT:
-            rest = product[REPLICAS_KEPT:].sum() / REPLICAS_KEPT
-            product = product[:REPLICAS_KEPT] + rest
+        if len(product) > REPLICAS_RETAINED:
+            rest = product[REPLICAS_RETAINED:].sum() / REPLICAS_RETAINED
+            product = product[:REPLICAS_RETAINED] + rest
     return product.tolist()
 
 

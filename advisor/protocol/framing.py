@@ -19,7 +19,7 @@ from advisor.domain import limits
 from advisor.errors import AdvisorError, MalformedMessage, TooLarge
 
 SLICE_BYTES = 2**20  # taken in at a time: a decoder holds at most one message and one slice
-KEPT_BYTES = 2**17  # of buffers: those of longer messages are given back, or a thousand connections keep a gigabyte
+RETAINED_BYTES = 2**17  # of buffers: those of longer messages are given back, or a thousand connections keep a gigabyte
 PAYLOAD_MAP_ITEMS_MAX = 64  # a map that carries columns has a key a column; a larger one is structure as a whole
 PAYLOAD_DEPTH_MAX = 2  # columns lie in the map of parameters, or in a map in it
 
@@ -88,7 +88,7 @@ def map_header(items: int) -> bytes:
 
 class Framing:
     """The whole messages of a byte stream, decoded; memory is bounded by one message and one slice.
-    Between messages `KEPT_BYTES` stay.
+    Between messages `RETAINED_BYTES` stay.
 
     After `take` has returned a fault the stream is lost: what follows may be garbage.
 
@@ -145,7 +145,7 @@ class Framing:
             messages, wrong, head = self._decode(stream, ends)
             if wrong is not None:
                 return messages, wrong, head
-            if len(stream) > KEPT_BYTES and not self.pending_bytes:
+            if len(stream) > RETAINED_BYTES and not self.pending_bytes:
                 self._begin()  # gives the memory of a large message back
         if fault is None and self.pending_bytes > limits.MESSAGE_BYTES_MAX:
             fault = TooLarge("bytes of a message", self.pending_bytes, limits.MESSAGE_BYTES_MAX, "cut the batch")

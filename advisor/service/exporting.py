@@ -44,7 +44,7 @@ def _named(engine: Engine, kind: str, at: str) -> tuple[list[str], str | None]:
     advisor = engine.advisor
     names = {
         "task_types": advisor.task_types.known.keys() - advisor.components.slots.components.keys(),
-        "networks": advisor.components.flows.kept, "programs": advisor.programs.known,
+        "networks": advisor.components.flows.known, "programs": advisor.programs.known,
     }[kind]  # fmt: skip
     due = sorted(name for name in names if name > at)
     found = due[: A_PAGE[kind]]

@@ -16,7 +16,7 @@ from typing import ParamSpec, TypeVar
 import anyio
 from anyio import to_process
 
-from advisor.engine.kept import Kept
+from advisor.engine.cache import Cache
 from advisor.errors import Unavailable, WorkFailed, from_dict
 from advisor.network import parse
 from advisor.service.logs import event
@@ -39,7 +39,7 @@ class Heavy:
         self._waiting_max = waiting_max
         self._deadline_s = deadline_s
         self._begun = 0  # processes that have loaded what they need, and wait
-        self._known = Kept[bytes](KNOWN_MAX)  # answers by their jobs' digests: curves are part of a job
+        self._known = Cache[bytes](KNOWN_MAX)  # answers by their jobs' digests: curves are part of a job
         parse(WARM_TEXT)  # loads the grammar, 0.1 s: before anybody waits
         self.jobs = 0
 

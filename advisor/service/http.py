@@ -192,7 +192,7 @@ class HttpFace:
         self.page = LivePage(hub)
         flows = hub.engine.advisor.components.flows
         self.advice = AdviceFace(
-            hub, hub.config.advise, lambda: {name: flows.defined(name) for name in flows.kept if flows.keeps(name)}
+            hub, hub.config.advise, lambda: {name: flows.defined(name) for name in flows.known if flows.keeps(name)}
         )  # fmt: skip
         options: dict[str, Any] = {"log_config": None, "log_level": "warning", "access_log": False}
         self._config = uvicorn.Config(

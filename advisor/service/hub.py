@@ -34,7 +34,7 @@ from advisor.service.turns import WorkTurns
 from advisor.service.watching import Watching
 
 STRANGERS_MAX = 64  # peers that have not shown who they are; who has taken longest gives way
-PLACES_KEPT = 8  # one place in so many is kept for authenticated peers: others cannot take all
+PLACES_RESERVED = 8  # one place in so many is kept for authenticated peers: others cannot take all
 GUESS_S = 1.0  # until a wrong token is answered: with STRANGERS_MAX so many guesses a second, for 2**128 tokens
 ASK_OPERATOR = "ask the operator of the service; commands take --token-file or ADVISOR_TOKEN_FILE"
 GUESSES_REPORTED_S = 6.0  # between two in the log; the metric counts all
@@ -104,10 +104,10 @@ class Hub:
     def _full(self, newcomer: Connection) -> bool:
         """Return whether there is no place: some are kept for peers of the Unix socket and for those with a token."""
         most = self.config.connections_max
-        if newcomer.authenticated or len(self.connections) < most - most // PLACES_KEPT:
+        if newcomer.authenticated or len(self.connections) < most - most // PLACES_RESERVED:
             return len(self.connections) >= most
         open_ones = sum(not each.authenticated for each in self.connections.values())
-        return len(self.connections) >= most or open_ones >= most - most // PLACES_KEPT
+        return len(self.connections) >= most or open_ones >= most - most // PLACES_RESERVED
 
     def remove_connection(self, connection: Connection, how: str) -> None:
         """Forget a connection."""

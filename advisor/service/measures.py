@@ -12,7 +12,7 @@ from pathlib import Path
 QUERY_BOUNDS_S = (2e-5, 5e-5, 1e-4, 2e-4, 5e-4, 1e-3, 2e-3, 5e-3, 1e-2, 2e-2, 5e-2, 0.1, 0.5, 1.0, 5.0, 30.0)
 COMMIT_BOUNDS_S = (5e-4, 1e-3, 2e-3, 5e-3, 1e-2, 2e-2, 5e-2, 0.1, 0.2, 0.5, 1.0, 5.0)
 
-RATES_KEPT = 12  # notes, one every five seconds or sooner: rates are of the last minute
+RATES_RETAINED = 12  # notes, one every five seconds or sooner: rates are of the last minute
 
 
 STATM = Path("/proc/self/statm")
@@ -60,7 +60,7 @@ class Rates:
 
     def __init__(self, now: float, counts: tuple[int, ...]) -> None:
         self.started = now
-        self._noted = deque([(now, counts)], maxlen=RATES_KEPT)
+        self._noted = deque([(now, counts)], maxlen=RATES_RETAINED)
 
     def note(self, now: float, counts: tuple[int, ...]) -> None:
         """Take note of what the counters stand at."""

@@ -10,7 +10,7 @@ from advisor.domain import limits
 from advisor.domain.curves import TabulatedCurves
 from advisor.domain.networks import network_from_nodes
 from advisor.engine import Advisor
-from advisor.engine.kept import Kept
+from advisor.engine.cache import Cache
 from advisor.engine.sharing import NetworkAsked
 from advisor.errors import InvalidValue
 from advisor.models.prediction import LEVEL
@@ -48,7 +48,7 @@ class Planner:
     heavy: Heavy
     answers: RecentAnswers
     # What was planned here: the request as it was read, and the answer with the curves that it rests on.
-    known: Kept[tuple[Request, TabulatedCurves, dict[str, Any]]] = field(default_factory=lambda: Kept(HERE_KNOWN_MAX))
+    known: Cache[tuple[Request, TabulatedCurves, dict[str, Any]]] = field(default_factory=lambda: Cache(HERE_KNOWN_MAX))
 
     async def read(self, network: Spec) -> NetworkKeys:
         """Return the keys and components of a network; raises as `worker.shape_of` and `Heavy.run`."""

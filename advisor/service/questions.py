@@ -90,11 +90,11 @@ def allocation_asked(advisor: Advisor, params: m.Allocate) -> tuple[Spec, dict[s
     if isinstance(params, m.Watch):
         request.pop("current", None)  # what the runtime has changes with each advice
     if advisor.components.flows.keeps(params.network):
-        return of_kept(advisor, cast("int | str", params.network), request)
+        return of_stored(advisor, cast("int | str", params.network), request)
     return _spec_of(advisor, cast("Spec | int", params.network)), request
 
 
-def of_kept(advisor: Advisor, network_id: int | str, options: Mapping[str, Any]) -> tuple[Spec, dict[str, Any]]:
+def of_stored(advisor: Advisor, network_id: int | str, options: Mapping[str, Any]) -> tuple[Spec, dict[str, Any]]:
     """Return the definition of a network that is kept by id, and a request filled with what was learned of its flow.
 
     Raises UnknownNetwork.

@@ -25,7 +25,7 @@ from advisor.planning.watches import Look, reconsider
 Floats = NDArray[np.float64]
 Spec = str | Sequence[Mapping[str, Any]]  # a network: its text, or its nodes
 
-NETWORKS_KEPT = 16  # read networks that each worker keeps
+NETWORKS_CACHED = 16  # read networks that each worker keeps
 WARM_TEXT = "warm .. up"
 PR_SET_PDEATHSIG = 1  # prctl of Linux: a signal at the end of the parent
 
@@ -76,7 +76,7 @@ def network_of(network: Spec) -> Network:
     return _read(network if isinstance(network, str) else pickle.dumps(network))
 
 
-@lru_cache(NETWORKS_KEPT)
+@lru_cache(NETWORKS_CACHED)
 def _read(spec: str | bytes) -> Network:
     return parse(spec) if isinstance(spec, str) else network_from_nodes(pickle.loads(spec))  # noqa: S301 - made above
 

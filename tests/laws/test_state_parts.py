@@ -185,7 +185,7 @@ def test_a_part_moves_to_another_engine_and_rows_split_by_network_teach_as_whole
     assert not home.advisor.components.slots.components
     flows = [list(each.advisor.components.flows.records()) for each in (home, engine)]
     assert flows[0] == flows[1]
-    assert "n0" in home.advisor.components.flows.kept
+    assert "n0" in home.advisor.components.flows.known
     before = split.extract(NAMES, ())
     moved = split.extract_part(NAMES[:4])
     home.replace_part(Engine.from_bytes(moved))

@@ -163,7 +163,7 @@ Producer = Annotated[Name, "who numbers what it sends"]
 Incarnation = Annotated[Bin128, "one life of the producer"]
 Sequenced = Annotated[int, Meta(ge=1, le=SEQUENCE_MAX), "the number of this batch"]
 Program = Annotated[Name, "the program's name"]
-Kept = Annotated[NetworkId, "the id that a network is kept by"]
+StoredId = Annotated[NetworkId, "the id that a network is stored under"]
 WatchNumber = Annotated[int, Meta(ge=1, le=2**53), "the watch's number"]
 Evidence = Annotated[
     bool, "the answer has what it rests on as `basis`: request, curves, versions. `advisor explain` replays it"

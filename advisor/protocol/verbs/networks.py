@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 from msgspec import Meta
 
 from advisor.domain import limits
-from advisor.domain.advice import CHANCE, GAIN_KEPT, HORIZON_S, Advice
+from advisor.domain.advice import CHANCE, GAIN_LEAST, HORIZON_S, Advice
 from advisor.domain.fields import record
 from advisor.errors import InvalidValue
 from advisor.protocol.declaring import Question, verb
@@ -130,7 +130,7 @@ class Watch(Allocate):
         Seconds | Mapping[str, Seconds], Meta(description="seconds, or a map of seconds by key")
     ] = 0.0
     horizon_s: Seconds = HORIZON_S
-    gain_min: Share = GAIN_KEPT
+    gain_min: Share = GAIN_LEAST
     chance: Annotated[float, Meta(ge=0.5, le=0.9999)] = CHANCE
     on_change: Callable[[Advice], None] | None = None
 
@@ -155,7 +155,7 @@ class DefineNetwork(Question):
     nodes: a flat list, as of `allocate`
     """
 
-    id: Kept | None = None
+    id: StoredId | None = None
     text: Annotated[str, within_bytes(limits.NETWORK_TEXT_BYTES_MAX)] | None = None
     nodes: NodesGiven | None = None
 
@@ -167,4 +167,4 @@ class FlowAsked(Question):
     network: its id
     """
 
-    network: Kept
+    network: StoredId

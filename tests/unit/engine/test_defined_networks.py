@@ -94,7 +94,7 @@ def test_definitions_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_keys_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(learner, "KEYS_MAX", 3)
     advisor = learned(stream(300, 3))
-    kept = advisor.components.flows.kept["net"].counts
+    kept = advisor.components.flows.known["net"].counts
     assert len(kept.runs) == 3
     assert kept.n["keyless"] > 0
     assert {"e", "f"}.isdisjoint(advisor.flow("net").visits)

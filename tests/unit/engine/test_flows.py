@@ -250,8 +250,8 @@ def test_states_merge() -> None:
     one.merge(other)
     assert other.to_bytes() == before
     check(one.flow("net"), 4000)
-    whole = learned(rows).components.flows.kept["net"].counts
-    merged = one.components.flows.kept["net"].counts
+    whole = learned(rows).components.flows.known["net"].counts
+    merged = one.components.flows.known["net"].counts
     assert merged.runs == whole.runs
     assert merged.n["entered"] == whole.n["entered"] == 4000
     into = Advisor()

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from advisor.domain.advice import GAIN_KEPT
+from advisor.domain.advice import GAIN_LEAST
 from advisor.engine.granting import TURN_S, Granting, best_split, shared_by_demand, value_of
 from advisor.errors import InvalidValue
 
@@ -74,7 +74,7 @@ def test_a_gain_within_what_curves_are_off_moves_nothing() -> None:
     asking(granting, a=("a", 4), b=("b", 4))
     granting.learned({"a": [0, 1, 2, 3, 3], "b": [0, 1, 1, 1, 1]})
     assert settled(granting) == {"a": 3, "b": 1}
-    better = 1 + GAIN_KEPT
+    better = 1 + GAIN_LEAST
     granting.learned({"a": [0, 1, 2, 3, 3], "b": [0, 1, 2.9 * better - 0.9, 3, 3]})
     before = granting.counts["granted"]
     assert settled(granting) == {"a": 3, "b": 1}

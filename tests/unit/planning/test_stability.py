@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from advisor.domain.advice import CHANCE, GAIN_KEPT
+from advisor.domain.advice import CHANCE, GAIN_LEAST
 from advisor.domain.allocations import Allocation
 from advisor.domain.curves import TabulatedCurves
 from advisor.errors import InvalidValue, TargetNotReached
@@ -155,7 +155,7 @@ def test_the_current_plan_stays_exactly_while_the_best_gains_less_than_the_share
     by_latency = objective == "latency"
     gain = 1 - best.latency_s / now.latency_s if by_latency else best.throughput_per_s / now.throughput_per_s - 1
     answer = current_plan(cores, objective=objective)
-    stays = gain < GAIN_KEPT
+    stays = gain < GAIN_LEAST
     assert answer.cores == (cores if stays else best.cores)
     assert answer.throughput_per_s == pytest.approx((now if stays else best).throughput_per_s)
     assert answer.latency_s == pytest.approx((now if stays else best).latency_s)
@@ -227,5 +227,5 @@ def test_fewer_cores_for_a_target_are_a_change_from_a_share_on() -> None:
     request = {"objective": "fewest_cores", "cores": 64, "target": {"throughput_per_s": 2.5}}
     best = current_plan(None, **request)
     assert best.cores_used == 20
-    assert current_plan({"a": 16, "b": 5}, **request).cores_used == 21 - (GAIN_KEPT <= 1 / 21)
-    assert current_plan({"a": 17, "b": 5}, **request).cores_used == 22 - (GAIN_KEPT <= 2 / 22) * 2
+    assert current_plan({"a": 16, "b": 5}, **request).cores_used == 21 - (GAIN_LEAST <= 1 / 21)
+    assert current_plan({"a": 17, "b": 5}, **request).cores_used == 22 - (GAIN_LEAST <= 2 / 22) * 2

@@ -294,7 +294,7 @@ async def test_strangers_who_come_in_one_turn_have_no_more_places(tmp_path: Path
 
 
 async def test_open_peers_leave_places_for_those_of_the_unix_socket(tmp_path: Path) -> None:
-    places = 2 * hub.PLACES_KEPT
+    places = 2 * hub.PLACES_RESERVED
     async with running(tmp_path, tcp="127.0.0.1:0", connections_max=places, socket=tmp_path / "s") as live:
         assert live.bound.tcp is not None
         opened = []

@@ -62,7 +62,7 @@ class Adviser:
         asked = load_config(socket="/s", advise=list(advise)).advise
         flows = self.engine.advisor.components.flows
         self.advice = AdviceFace(
-            self, asked, lambda: {name: flows.defined(name) for name in flows.kept}, clock=lambda: self.now
+            self, asked, lambda: {name: flows.defined(name) for name in flows.known}, clock=lambda: self.now
         )
 
     async def ask(self, client: Any, method: str, given: dict[str, Any]) -> Any:
@@ -250,7 +250,7 @@ async def test_advice_follows_the_load_that_is_read() -> None:
     asked = load_config(
         socket="/s", advise=["film=follow:http://prometheus:9090,wait_s:10,change_s:30,instances_max:64"]
     )
-    it.advice = AdviceFace(it, asked.advise, lambda: {n: flows.defined(n) for n in flows.kept}, read, lambda: clock[0])
+    it.advice = AdviceFace(it, asked.advise, lambda: {n: flows.defined(n) for n in flows.known}, read, lambda: clock[0])
     it.engine.advisor.define_network(TEXT, id="film")
     it.learn(rows(80))
     assert (await it.looked("film"))["state"] == "waiting"  # nothing was read

@@ -1,4 +1,4 @@
-"""What was worked out and may be asked for again: a bounded store, the one kept longest gives way."""
+"""What was worked out and may be asked for again: a bounded cache, the oldest gives way."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any, Generic, TypeVar
 V = TypeVar("V")
 
 
-class Kept(OrderedDict[Hashable, V], Generic[V]):
+class Cache(OrderedDict[Hashable, V], Generic[V]):
     """At most so many values by key; the others of `OrderedDict` know no bound: `trim` after them."""
 
     def __init__(self, most: int) -> None:
@@ -17,14 +17,14 @@ class Kept(OrderedDict[Hashable, V], Generic[V]):
         self._most = most
 
     def store_value(self, key: Hashable, value: V) -> V:
-        """Keep a value, and return it."""
+        """Store a value, and return it."""
         self[key] = value
         self.move_to_end(key)
         self.trim()
         return value
 
     def trim(self) -> None:
-        """Forget the values kept longest, down to the bound."""
+        """Forget the values stored longest ago, down to the bound."""
         while len(self) > self._most:
             self.popitem(last=False)
 

@@ -79,9 +79,10 @@ async def test_a_change_that_pays_is_pushed_and_counts_as_made(tmp_path: Path) -
                 await other.call("observe_rows", {"rows": runtime.rows(30, advice["allocation"]["cores"])})
         assert not peer.early
         await peer.call("watch", {"watch": first["watch"], "current": has})  # the runtime did not make it
-        for _ in range(10):
-            await other.call("observe_rows", {"rows": runtime.rows(60, has)})
-        again = await reported(peer)
+        async with asyncio.timeout(PATIENCE_S):  # looks are spaced by the rows so far: as many as the loop above sent
+            while "advice" not in peer.early:
+                await peer.call("observe_rows", {"rows": runtime.rows(60, has)})
+        ((again, *_),) = peer.early.pop("advice")[2]
         assert (again["kind"], again["present"]["throughput_per_s"]) == ("advice", pytest.approx(
             advice["present"]["throughput_per_s"], rel=0.2
         ))  # fmt: skip

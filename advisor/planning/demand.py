@@ -27,7 +27,6 @@ from advisor.planning.structure import Structure
 from advisor.planning.visits import heaviest_share
 
 SHARED_COMPONENTS_MAX = 2_000  # components beyond which turns are for fewer cores than components only: seconds
-
 NEAR = 0.9  # of the slowest turn: learned curves are off by several per cent, beyond the counts seen by more
 
 
@@ -175,10 +174,6 @@ class Demand:
         place = np.searchsorted(self.knots, counts, side="right") - 1
         return self.level[:, place] + self.fall[:, place] / counts
 
-    def expected_share(self, cores: Ints) -> Floats:
-        """Return the expectation of T_c(cores_c) as a share of what is planned with, (n,)."""
-        return self.expected.seconds(cores) / self.seconds(cores)
-
     @cached_property
     def expected(self) -> Demand:
         """The same at the expected times."""
@@ -189,17 +184,6 @@ class Demand:
         """Return whether all counts of allocations, (n,) or (K, n), were seen or lie between such, or nothing is promised."""
         seen = self.curves.seen
         return seen is None or not self.price or bool(((cores <= seen.most) & (cores >= seen.least)).all())
-
-    def up_to_seen(self, wanted: Floats) -> Demand:
-        """Return the same with at least the cores that are wanted, (n,), or as many as were seen, as far as limits allow."""
-        seen, low, rules = self.curves.seen, self.low.copy(), dict(self.rules)
-        if seen is not None:
-            least = np.ceil(np.minimum(wanted, seen.least)).astype(np.int64)
-            low = np.minimum(np.maximum(low, least), self.high)
-        for row, rule in self.rules.items():
-            rules[row] = rule.between(int(low[row]), int(self.high[row])) or rule
-            low[row] = rules[row].least
-        return replace(self, low=low, rules=rules)
 
     def rows(self, chosen: Ints) -> Demand:
         """Return the demand of some of the components."""

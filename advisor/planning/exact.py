@@ -89,7 +89,8 @@ class Plan:
     @cached_property
     def expected(self) -> Plan:
         """The same at the times that are expected."""
-        return judged_plan(self.demand, self._at(self.demand.expected_share(self.placed.cores[0])))
+        cores, demand = self.placed.cores[0], self.demand
+        return judged_plan(demand, self._at(demand.expected.seconds(cores) / demand.seconds(cores)))
 
     @cached_property
     def promised(self) -> Plan:

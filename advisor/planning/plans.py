@@ -12,7 +12,7 @@ import numpy as np
 from advisor.domain.allocations import Allocation
 from advisor.domain.curves import TabulatedCurves
 from advisor.domain.networks import Network
-from advisor.domain.vectors import Ints
+from advisor.domain.vectors import Floats, Ints
 from advisor.errors import ImpossibleTarget, InvalidValue, Unsupported
 from advisor.planning.answers import answer
 from advisor.planning.demand import PLAIN, Demand, Scales, question_of
@@ -97,9 +97,21 @@ def _promised_on_seen(found: Plan, target: float) -> Plan | None:
     again: Plan | None = found
     while again is not None and too_far(again):
         share = np.maximum(again.promised.judged.cycle_s[0] * target, 1.0)
-        demand = again.demand.up_to_seen(np.where(share > 1.0 + TIE, again.placed.cores[0] * share, 1.0))
+        demand = _up_to_seen(again.demand, np.where(share > 1.0 + TIE, again.placed.cores[0] * share, 1.0))
         again = None if (demand.low == again.demand.low).all() else _found(demand)
     return again and replace(again, gap=None)
+
+
+def _up_to_seen(demand: Demand, wanted: Floats) -> Demand:
+    """Return a demand of at least the cores that are wanted, (n,), or of as many as were seen, as far as limits allow."""
+    seen, low, rules = demand.curves.seen, demand.low.copy(), dict(demand.rules)
+    if seen is not None:
+        least = np.ceil(np.minimum(wanted, seen.least)).astype(np.int64)
+        low = np.minimum(np.maximum(low, least), demand.high)
+    for row, rule in demand.rules.items():
+        rules[row] = rule.between(int(low[row]), int(demand.high[row])) or rule
+        low[row] = rules[row].least
+    return replace(demand, low=low, rules=rules)
 
 
 def plan_pinned(request: Request, curves: TabulatedCurves, shape: Ints) -> Allocation:

@@ -1,4 +1,4 @@
-"""The source tree: no circle of imports (those for type checkers and in functions count); a class name means one thing."""
+"""The source tree: no circle of imports (those for type checkers and in functions count), no long file, one class a name."""
 
 from __future__ import annotations
 
@@ -65,3 +65,10 @@ def test_a_class_name_is_given_once() -> None:
     assert not several
     assert len(places) > 400
     assert not [name for name in SEVERAL if len(places[name]) < 2]
+
+
+def test_no_module_is_longer_than_a_reader_keeps_in_mind() -> None:
+    """400 lines a file; `Advisor`, by chapters in one file, may have 650."""
+    most = {"advisor.engine.advisor": 650}
+    lines = {name: len(file.read_text(encoding="utf-8").splitlines()) for name, file in modules().items()}
+    assert not {name: count for name, count in lines.items() if count > most.get(name, 400)}

@@ -22,7 +22,7 @@ from advisor.client.session import BATCH_ROWS, BUFFER_ROWS, GREETING, PAUSED, RE
 from advisor.client.verbs import Answer, Awaits
 from advisor.client.watching import Followed
 from advisor.domain.shapes import read
-from advisor.errors import AdvisorError, ConnectionFailed, NotAnswered, not_one_of
+from advisor.errors import AdvisorError, ConnectionFailed, NotAnswered, Unauthorized, not_one_of
 from advisor.protocol import verbs as v
 from advisor.protocol.declaring import Question, sent
 from advisor.protocol.encoding import Body
@@ -121,6 +121,7 @@ class AsyncClient(Awaits, TakesRows[Taken[bool], Taken[int]]):
         )  # fmt: skip
         self.wake = self.outbox.notify = self._link.wake
         self._closed = False
+        self._closing: anyio.CancelScope | None = None  # while what is held is sent
 
     def __repr__(self) -> str:
         return f"<AsyncClient: {self.summary}>"
@@ -152,10 +153,16 @@ class AsyncClient(Awaits, TakesRows[Taken[bool], Taken[int]]):
         return await group.__aexit__(kind, error, trace)
 
     async def close(self, within_s: float | None = None) -> None:
-        """Send what is held, for at most `close_s` seconds, and end. What is held still is counted in `stats`."""
+        """Send what is held, for at most `close_s` seconds, and end; at once, where the service refuses this client.
+
+        What is held still is counted in `stats`.
+        """
         if self._closed:
             return
-        with anyio.move_on_after(self._close_s if within_s is None else within_s):
+        with anyio.move_on_after(self._close_s if within_s is None else within_s) as waiting:
+            self._closing = waiting
+            if isinstance(self._session.failure, Unauthorized):
+                waiting.cancel()  # it takes nothing of ours, however long we wait
             await self.drained()
             closing = self._session.closing()
             if closing is not None:
@@ -322,3 +329,5 @@ class AsyncClient(Awaits, TakesRows[Taken[bool], Taken[int]]):
     def _failed(self, error: AdvisorError) -> None:
         for call in list(self._answers):
             self._tell(Answered(call, error, None))
+        if self._closing is not None and isinstance(error, Unauthorized):
+            self._closing.cancel()

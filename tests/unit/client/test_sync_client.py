@@ -165,6 +165,17 @@ def test_a_wrong_token_is_told_at_once(service) -> None:
         assert client.predict("c").observations == 3
 
 
+@pytest.mark.parametrize("told_before", [True, False])
+def test_a_client_without_the_right_token_ends_at_once(service, *, told_before: bool) -> None:
+    service.token = "right"
+    with SyncClient(service.address, token="wrong", close_s=3600.0) as client:
+        assert client.observe("c", 1, 1, 1.0)
+        if told_before:
+            with pytest.raises(Unauthorized):
+                client.flush()
+    assert client.stats().rows_held == 1
+
+
 def test_the_child_of_a_fork_is_a_producer_of_its_own(service) -> None:
     with SyncClient(service.address, batch_rows=10_000, linger_s=30.0) as client:
         observe(client, 5)

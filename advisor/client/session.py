@@ -30,6 +30,8 @@ BATCH_ROWS = 1000  # beyond, a larger batch costs no less a row
 WINDOW_BATCHES = (
     64  # in flight: with 8, waiting for commits of many components cost 79 % of the rate, with 64 it costs 12 %
 )
+# Of a call. A first message of number 1 begins as SSL 2 did: a service that takes TLS only would wait for the rest of it.
+FIRST_ID = 2
 REWINDS_MAX = 8  # in a row without an acknowledgement: then the connection is given up, and backed off from
 
 DISCONNECTED: Final = "disconnected"
@@ -75,7 +77,7 @@ class Session:
         self._window = window
         self._connection = ClientConnection()
         self._out = bytearray()
-        self._last_id = 0
+        self._last_id = FIRST_ID - 1
         # Not answered yet: method, parameters, and the place of the last batch that they were asked behind.
         self._calls: dict[int, tuple[str, Sequence[Any], int]] = {}
         self._to_ask: deque[int] = deque()  # of them, those not asked on this connection yet

@@ -35,7 +35,7 @@ from advisor.service.watching import Watching
 
 STRANGERS_MAX = 64  # peers that have not shown who they are; who has taken longest gives way
 PLACES_RESERVED = 8  # one place in so many is kept for authenticated peers: others cannot take all
-GUESS_S = 1.0  # until a wrong token is answered: with STRANGERS_MAX so many guesses a second, for 2**128 tokens
+GUESS_S = 0.5  # until a wrong token is answered: with STRANGERS_MAX 128 guesses a second, for 2**128 tokens; commands wait 1 s
 ASK_OPERATOR = "ask the operator of the service; commands take --token-file or ADVISOR_TOKEN_FILE"
 GUESSES_REPORTED_S = 6.0  # between two in the log; the metric counts all
 VERSION_ORIGIN_MASK = 2**31 - 1  # seconds at which this service began: versions of curves are its own

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ssl
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -13,6 +14,7 @@ from service_access import certified, tokens_file
 from advisor import SyncClient
 from advisor.cli import advisor
 from advisor.client.address import tls_by
+from advisor.client.session import Session
 
 JOBS, NETWORK = '[{"id": 1, "component": "a"}]', "a .. a"
 READ: dict[str, tuple[str, ...]] = {
@@ -87,8 +89,17 @@ def test_what_is_missing_is_named(
     address: tuple[Path, str], monkeypatch: pytest.MonkeyPatch, given: tuple[str, ...], words: str
 ) -> None:
     folder, at = address
-    monkeypatch.setattr("advisor.cli.source.SOON_S", 0.2)
-    monkeypatch.setattr("advisor.cli.source.CONNECT_S", 0.2)
     status, said = call(monkeypatch, folder, "status", "--tcp", at, *given)
     assert status in (1, 2)
     assert words in said
+
+
+def test_the_first_message_of_a_plain_client_is_no_beginning_of_a_handshake() -> None:
+    """TLS must see that it is none. It waited for the rest of a message of number 1, which looks like a greeting of SSL 2."""
+    session = Session("p", lambda: bytes(16))
+    session.connected()
+    came = ssl.MemoryBIO()
+    came.write(session.outgoing())
+    with pytest.raises(ssl.SSLError) as caught:
+        ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER).wrap_bio(came, ssl.MemoryBIO(), server_side=True).do_handshake()
+    assert not isinstance(caught.value, ssl.SSLWantReadError)

@@ -879,7 +879,7 @@ enum { CLOSED, CONNECTING, GREETING, READY };
 #define NETWORKS 64
 #define WATCHES 16
 #define TEXT_BYTES_MAX 65535 /* of a network: what put_text can say */
-enum { HELLO_ID = 1, NAMES_ID = 2, CURVES_ID = 3, DEFINE_ID = 4, ALLOCATE_ID = 5, WATCH_ID_FIRST = 16, BATCH_ID_FIRST = 32 };
+enum { NAMES_ID = 2, CURVES_ID, DEFINE_ID, ALLOCATE_ID, HELLO_ID, WATCH_ID_FIRST = 16, BATCH_ID_FIRST = 32 }; /* 1 begins like SSL 2: TLS would wait */
 enum { HAS_NETWORK = 1, HAS_ENTERED = 2, HAS_REPLICA = 4, HAS_ACTIVE = 8, HAS_PEAK = 16, HAS_ENERGY = 32 };
 
 /* What a row has beside its component, predictor, cores and time. */

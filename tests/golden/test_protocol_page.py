@@ -90,7 +90,7 @@ def sent_by_our_client() -> set[bytes]:
     said = [teaching.outgoing()]
     session.connected()
     session.outgoing()
-    session.receive_outcomes(msgpack.packb([1, 1, None, {"sequence": 0}]))
+    session.receive_outcomes(msgpack.packb([1, 2, None, {"sequence": 0}]))
     numbered = [
         (3, bodies_of_rows([["matmul", 1024.0, 4.0, 0.5], ["sort", None, 1.0, 0.25, {"count": 3}]], 9)[0], 1),
         (4, bodies_of_columns({"index": [1, 0], "cores": [1, 4], "elapsed_s": [0.25, -1]}, 9)[0], 2),
@@ -151,9 +151,9 @@ def test_our_client_understands_what_the_page_answers() -> None:
     session.outbox.submit(bodies_of_rows([["matmul", 1024.0, 4.0, 0.5], ["sort", None, 1.0, 0.25]], 9)[0])
     session.outbox.submit(bodies_of_columns({"index": [1, 0], "cores": [1, 4], "elapsed_s": [0.25, -1]}, 9)[0])
     call = session.call_numbered(body_of("forget", {"component": "sort"}))
-    session._last_id = 0
+    session._last_id = 1
     session.connected()
-    session.receive_outcomes(answers[1][1])
+    session.receive_outcomes(answers[2][1])
     session._last_id = 2  # behind the page's `names`, which this client does not say
     session.outgoing()
     session.receive_outcomes(answers[3][1])

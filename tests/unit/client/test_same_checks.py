@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import inspect
+from dataclasses import fields
 from typing import Any
 
 import numpy as np
@@ -10,6 +12,7 @@ import pytest
 import advisor
 from advisor import Advisor, AsyncClient, SyncClient, errors
 from advisor.errors import AdvisorError, UnknownKey
+from advisor.protocol.verbs import METHODS
 
 GOOD: dict[str, Any] = {"component": "m", "predictor": 2.0, "cores": 2, "elapsed_s": 0.5}
 BAD: tuple[dict[str, Any], ...] = (
@@ -114,3 +117,18 @@ def test_cores_without_a_predictor_are_no_point_to_suggest_for() -> None:
     advisor.observe("m", predictor=1.0, elapsed_s=1.0)
     with pytest.raises(errors.InvalidValue, match="predictor"):
         advisor.suggest("m", cores=3)
+
+
+def test_what_is_not_said_means_the_same_to_both() -> None:
+    """The defaults of verbs, which clients have, are those of `Advisor`."""
+    compared = 0
+    for name, verb in METHODS.items():
+        method = getattr(Advisor, name, None)
+        own = inspect.signature(method).parameters if callable(method) else {}
+        for each in fields(verb.into):
+            if each.name in own and own[each.name].default is not inspect.Parameter.empty:
+                if (name, each.name) == ("status", "components"):
+                    continue  # in process all that there are: no message has to hold them
+                compared += 1
+                assert own[each.name].default == each.default, (name, each.name)
+    assert compared > 40

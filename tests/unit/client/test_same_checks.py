@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from dataclasses import fields
+from dataclasses import MISSING, fields
 from typing import Any
 
 import numpy as np
@@ -126,7 +126,7 @@ def test_what_is_not_said_means_the_same_to_both() -> None:
         method = getattr(Advisor, name, None)
         own = inspect.signature(method).parameters if callable(method) else {}
         for each in fields(verb.into):
-            if each.name in own and own[each.name].default is not inspect.Parameter.empty:
+            if each.name in own and not {own[each.name].default, each.default} & {inspect.Parameter.empty, MISSING}:
                 if (name, each.name) == ("status", "components"):
                     continue  # in process all that there are: no message has to hold them
                 compared += 1

@@ -107,7 +107,7 @@ def _up_to_seen(demand: Demand, wanted: Floats) -> Demand:
     seen, low, rules = demand.curves.seen, demand.low.copy(), dict(demand.rules)
     if seen is not None:
         least = np.ceil(np.minimum(wanted, seen.least)).astype(np.int64)
-        low = np.minimum(np.maximum(low, least), demand.high)
+        low = np.minimum(np.maximum(low, least), np.minimum(demand.high, demand.widest))
     for row, rule in demand.rules.items():
         rules[row] = rule.between(int(low[row]), int(demand.high[row])) or rule
         low[row] = rules[row].least

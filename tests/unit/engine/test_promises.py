@@ -126,3 +126,15 @@ def test_fewest_cores_are_counts_that_were_seen_where_fewer_are_expected_to_do_a
     with pytest.raises(TargetNotReached, match="a on 1 though it was seen on 4 at least") as caught:
         advisor.allocate(NET, cores=2, **asked)
     assert caught.value.hint == "observe a on fewer cores, or ask for less"
+
+
+def test_a_count_that_was_seen_but_that_the_machine_has_not_is_not_planned() -> None:
+    """The search for a promise on counts that were seen once raised a component above the machine: its time was infinite."""
+    advisor = Advisor()
+    for _ in range(6):
+        advisor.observe("narrow", cores=4, elapsed_s=0.013)
+        advisor.observe("wide", cores=1, elapsed_s=0.0125)
+        advisor.observe("wide", cores=16, elapsed_s=0.001)
+    target = {"throughput_per_s": 20.0}
+    with pytest.raises(TargetNotReached, match="narrow on 1 though it was seen on 4"):
+        advisor.allocate("narrow .. wide", cores=1, objective="fewest_cores", nodes=2, target=target)

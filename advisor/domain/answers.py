@@ -40,7 +40,7 @@ class Prediction(Answer, frozen=True):
     elapsed_s, low_s, high_s : float, or float64 array of the shape asked for
         Expected time in seconds, and the interval of one run at the level asked for (0.9 by default).
     model : str
-        The form that answers, and what was done to it, e.g. ``joint degree 3``.
+        What answers, e.g. ``learner``.
     notes : tuple of str
         What the caller should know: a dropped degree, too narrow a band, few rows.
     observations : int or int64 array

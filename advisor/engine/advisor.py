@@ -196,7 +196,7 @@ class Advisor:
         Parameters
         ----------
         model : str or None
-            As for `predict`: ``two_step``, a form of the base tier, ``learner``.
+            As for `predict`: ``two_step``, ``joint degree K``, ``amdahl``, ``learner``.
 
         Raises
         ------

@@ -35,13 +35,14 @@ from advisor.errors import InvalidValue, NotEnoughData, TooLarge, not_one_of
 from advisor.models import prediction
 from advisor.models.cores_seen import CoresSeen, seen_of
 from advisor.models.fold import KERNELS
-from advisor.models.forms import FORM_OF, NAMES, TWO_STEP, TWO_STEPS
+from advisor.models.forms import AMDAHL, JOINTS, NAMES, TWO_STEP, TWO_STEPS
 from advisor.models.prediction import Model
 
 MODELS_CACHED = 4_096  # of the exact sums, about 3 KB each
 LEARNER = "learner"
 # What `pin` can hold a component to. The state keeps places in this list: new names are appended, none is removed.
-PINS = (LEARNER, TWO_STEP, *FORM_OF, *TWO_STEPS)
+# Four forms that were chosen by evidence are one now.
+PINS = (LEARNER, TWO_STEP, *JOINTS, *(AMDAHL,) * 4, *TWO_STEPS)
 
 
 class Asking:
@@ -49,7 +50,7 @@ class Asking:
 
     def __init__(self, components: Components) -> None:
         self._components = components
-        # rows and model by slot and form (None: the form that the evidence supports)
+        # rows and model by slot and form (None: `amdahl`)
         self._models = Cache[tuple[int, Model]](MODELS_CACHED)
         self.learners: Learners = components.learners
 
@@ -119,7 +120,7 @@ class Asking:
     def pin(self, component: str, form: str | None) -> None:
         """Hold a component to a form, or to none; raises UnknownComponent, InvalidValue, TooLarge."""
         if form is not None and form not in PINS:
-            raise not_one_of("model", form, PINS, ", or none")
+            raise not_one_of("model", form, tuple(dict.fromkeys(PINS)), ", or none")
         slot = self._components.slots.slot_of(component)
         learners = self.learners
         if learners.find_record(slot) is None and not learners.promote(slot, 1 + self._components.dimensions(slot), ""):

@@ -61,11 +61,11 @@ class ComponentQuestions:
         level : float
             Share of runs that the interval should hold, 0.01 to 0.9999.
         model : str, optional
-            ``two_step`` or ``two_step degree K``, K up to 3, for paper 1's model; ``joint degree K``, ``proportional`` or
-            ``free degree K`` for a form of the base tier; ``learner`` for the learner, whatever is pinned;
+            ``two_step`` or ``two_step degree K``, K up to 3, for paper 1's model, ``joint degree K`` for its law in one fit;
+            ``amdahl`` for what answers without a learner; ``learner`` for the learner, whatever is pinned;
             of a task type, learned from ends of its instances, `predictor` being their size: ``one_time``,
             ``support_points``, ``clusters``, ``rate_by_workers`` (paper 2);
-            None for the pinned one, or the one that the evidence supports.
+            None for the pinned one, or what answers.
         machine : str, optional
             Where it runs; absent: on any of those seen.
         measure : str

@@ -72,7 +72,7 @@ from advisor.models.drift import (
     slow_drift,
     test_row,
 )  # fmt: skip
-from advisor.models.layout import AT, FIRST_SOLVE, NOISE, WORDS
+from advisor.models.layout import AT, COEFFICIENTS, FIRST_SOLVE, NOISE, WORDS
 from advisor.models.learner import learn
 from advisor.models.learner_layout import AXES_MAX, CELLS, LANES, RETAINED_RUNS, RUN_SD, SLOW_RETAINED, LearnerTable
 from advisor.models.logarithm import LN2, exp2_of, log2_of, rough_log2_of
@@ -80,7 +80,7 @@ from advisor.models.posterior import predict
 from advisor.models.process import SHARE, lay_out, refresh, settle, solve_laid_out
 from advisor.models.records import RecordTable
 from advisor.models.sums import add_sums, add_to_sketch, hold, two_step
-from advisor.models.weighting import TRUST, W_COEFFICIENTS, knows, solve_weighting, weigh
+from advisor.models.weighting import TRUST, W_COEFFICIENTS, fit_cone, knows, solve_weighting, weigh
 
 ROWS, UNFINISHED, START, SOLVE_AT, UNSCORED, ERROR, ORIGIN, SCALE = (
     AT[name].start for name in ("rows", "unfinished", "start", "solve_at", "unscored", "error", "origin", "scale")
@@ -372,6 +372,7 @@ def _examples() -> Iterator[tuple[str, tuple[Any, ...]]]:
     yield "cross_covariance", (*asked, np.zeros((1, 1)), some, solution, scratch, point, white, rows)
     yield "merge_sums", (base, 0, base, 0)
     yield "merge_cells_of", (records, 0, records, 0, 2)
+    yield "fit_cone", (base[0], np.zeros(2 * COEFFICIENTS), 1.0, 0.0, 0.0, 1.0)
     yield "forget_sums", (base, 0, 0.5)
     yield "forget_cells", (records, 0, 0.5)
 
@@ -380,7 +381,7 @@ KERNELS = kernels.Source(
     __name__,
     (
         fold_one, fold_rows, refresh_one, refresh_leaning, settle_one, answer_one, answer_points, predict_points,
-        cross_covariance, merge_sums, merge_cells_of, forget_sums, forget_cells, choose_among, choose_at, noise_of,
+        cross_covariance, merge_sums, merge_cells_of, forget_sums, forget_cells, fit_cone, choose_among, choose_at, noise_of,
     ),
     _examples,
 )  # fmt: skip

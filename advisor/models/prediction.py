@@ -6,14 +6,14 @@ log-slope at the edge, kept within 0 and 3. A prediction is positive by mechanis
 that could have been measured.
 
 One run's time has variance s^2 (T^2 + t0^2) and the curve's own adds s^2 J' M^-1 J, M being the information matrix, read from
-the sums, of the parameters and J the gradient. The interval is symmetric in log time, so its lower end is positive.
+the sums, of A and B and J the gradient. The interval is symmetric in log time, so its lower end is positive.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from math import sqrt
+from operator import mul
 from typing import Any
 
 import numpy as np
@@ -24,8 +24,8 @@ from advisor.domain.elementary import added
 from advisor.domain.limits import ELAPSED_MAX_S, ELAPSED_MIN_S
 from advisor.domain.vectors import Floats
 from advisor.models.elimination import TINY, Elimination
-from advisor.models.forms import FRACTION_UNKNOWN, TWO_STEP, Fit, solve
-from advisor.models.layout import AT, DEGREE_MAX, MOMENTS, NOISE, NOISE_S
+from advisor.models.forms import AMDAHL, FRACTION_UNKNOWN, Numbers, solve
+from advisor.models.layout import AT, COEFFICIENTS, DEGREE_MAX, MOMENTS, NOISE, NOISE_S
 from advisor.models.student import quantile
 
 SLOPE_SD = 0.1  # of the continued log-slope: 10 % a factor e outside, added to the interval
@@ -44,14 +44,11 @@ class Model:
 
     name: str
     notes: tuple[str, ...]
-    family: str
-    degree: int
-    serial: tuple[float, ...]
-    parallel: tuple[float, ...]
-    fraction: float  # parallel fraction a of the joint form; NaN for the free form
+    serial: Numbers
+    parallel: Numbers
+    fraction: float  # parallel fraction a
     deviation: float  # relative standard deviation s of one run
     freedom: float  # degrees of freedom of `deviation`
-    rows: int
     runs: int
     origin: float
     scale: float
@@ -59,46 +56,22 @@ class Model:
     p_range: tuple[float, float]
     floor: float
     bias: float  # sum w (t - f) / sum w f
-    gram: tuple[float, ...]  # of weights whose mean is that of 1 / (f^2 + t0^2)
-    information: Elimination | None = None  # the information matrix of the parameters, factored at the first interval
+    gram: Floats  # of weights whose mean is that of 1 / (f^2 + t0^2)
+    information: Elimination | None = None  # the information matrix of A and B, factored at the first interval
 
     def own_variance(self, u: Any, q: Any) -> Any:
         """Return J' M^-1 J at u and q = 1 / p, of one shape: the curve's own variance in units of s^2."""
-        jacobian, powers = self._jacobian(), np.arange(len(self.serial))
+        columns = [(j, k) for j in range(COEFFICIENTS) for k in range(2)]  # 1, 1/p, u, u/p, u^2, ...
         if self.information is None:
-            # M = sum w J J': products of J's terms in u and q are moments that the Gram matrix holds.
-            moments = np.reshape(self.gram, (3, MOMENTS))
-            pairs = moments[np.add.outer(range(2), range(2))[:, :, None, None], np.add.outer(powers, powers)]
-            matrix: list[list[float]] = (
-                (jacobian[:, None, :, None, :, None] * pairs * jacobian[None, :, None, :, None, :])
-                .sum(axis=(2, 3, 4, 5))
-                .tolist()
-            )
-            self.information = Elimination(matrix, [0.0] * len(matrix))
-        columns = np.multiply.outer(jacobian[:, 0], np.ones_like(q)) + np.multiply.outer(jacobian[:, 1], q)
-        return self.information.quadratic(
-            [added(c * u ** int(j) for j, c in zip(powers, each, strict=True)) for each in columns]
-        )
-
-    def _jacobian(self) -> Floats:
-        """Return J of the form's parameters (m, 2, columns) over q^k u^j."""
-        n, used = len(self.serial), self.degree + 1
-        if self.family == "free":
-            return np.eye(2 * n).reshape(-1, n, 2).transpose(0, 2, 1)[: 2 * used]
-        basis = np.eye(n)[:used]
-        if self.family == "proportional":
-            basis = np.array([[self.origin / self.scale, 1.0] + [0.0] * (n - 2)])
-        found = basis[:, None, :] * np.array([[1.0 - self.fraction], [self.fraction]])
-        if self.p_range[0] < self.p_range[1]:
-            sequential = np.add(self.serial, self.parallel)
-            found = np.concatenate([found, [[-sequential, sequential]]])
-        return found
+            moments = self.gram.reshape(3, MOMENTS).tolist()
+            matrix = [[moments[k + other][j + power] for power, other in columns] for j, k in columns]
+            self.information = Elimination(matrix, [0.0] * len(columns))
+        return self.information.quadratic([u**j * q**k for j, k in columns])
 
 
 def model_of(words: Floats, form: str | None = None) -> Model:
-    """Return the solved model of a component's words (WORDS,): of the best form, or of one of `forms.NAMES`."""
-    fit = solve(words, form)
-    two_step = form is not None and form.startswith(TWO_STEP)
+    """Return the solved model of a component's words (WORDS,): `forms.AMDAHL`, or another of `forms.NAMES`."""
+    fit = solve(words, form or AMDAHL)
     whole = words.view(np.int64)
     one = {name: float(words[at.start]) for name, at in AT.items() if at.stop - at.start == 1}
     rows = int(whole[AT["rows"].start])
@@ -110,21 +83,22 @@ def model_of(words: Floats, form: str | None = None) -> Model:
     weight = (max(one["square"] - fit.residual, 0.0) + NOISE * float(gram[0])) / runs
     weight = weight if weight > 0.0 else 1.0
     deviation = sqrt(fit.residual / weight / max(freedom, 1.0))
-    columns = len(fit.serial)
-    fitted = elementary.weighted(fit.serial, gram[:columns]) + elementary.weighted(
-        fit.parallel, gram[MOMENTS : MOMENTS + columns]
+    fitted = added(
+        map(mul, [*fit.serial, *fit.parallel], [*gram[:COEFFICIENTS], *gram[MOMENTS : MOMENTS + COEFFICIENTS]])
     )
+    notes = {
+        f"one core count seen: parallel fraction {FRACTION_UNKNOWN} assumed": one["p_low"] >= one["p_high"],
+        "one predictor value seen: no dependence on it is known": one["x_low"] >= one["x_high"],
+        "too few rows to estimate the noise: the interval is a guess": freedom < 1.0,
+    }
     return Model(
-        name=f"{TWO_STEP} degree {fit.form.degree}" if two_step else fit.form.name,
-        notes=_notes(fit, one, freedom),
-        family=fit.form.family,
-        degree=fit.form.degree,
-        serial=tuple(fit.serial),
-        parallel=tuple(fit.parallel),
+        name=fit.name,
+        notes=tuple(note for note, holds in notes.items() if holds),
+        serial=fit.serial,
+        parallel=fit.parallel,
         fraction=fit.fraction,
-        deviation=deviation if two_step else max(deviation, FEW_ROWS_SD * 0.5 ** max(freedom, 0.0)),
+        deviation=max(deviation, FEW_ROWS_SD * 0.5 ** max(freedom, 0.0)),
         freedom=max(freedom, 1.0),
-        rows=rows,
         runs=rows + int(whole[AT["extra_runs"].start]),
         origin=one["origin"],
         scale=one["scale"],
@@ -132,24 +106,8 @@ def model_of(words: Floats, form: str | None = None) -> Model:
         p_range=(one["p_low"], one["p_high"]),
         floor=0.5 * min(NOISE_S, one["t_low"]),
         bias=float(words[AT["right"].start]) / fitted - 1.0 if fitted > 0.0 else 0.0,
-        gram=tuple((gram / weight).tolist()),
+        gram=gram / weight,
     )
-
-
-def _notes(fit: Fit, one: dict[str, float], freedom: float) -> tuple[str, ...]:
-    notes: list[str] = []
-    one_p = one["p_low"] >= one["p_high"]
-    if fit.preferred is not None:
-        notes.append(f"{fit.preferred.name} fits better but is not positive on the seen range")
-    if one_p:
-        notes.append(f"one core count seen: parallel fraction {FRACTION_UNKNOWN} assumed")
-    if one["x_low"] >= one["x_high"]:
-        notes.append("one predictor value seen: no dependence on it is known")
-    elif fit.form.family != "proportional" and fit.used < fit.form.columns + (fit.form.family == "joint" and not one_p):
-        notes.append("too narrow a band of predictors for this degree: higher terms left out")
-    if freedom < 1.0:
-        notes.append("too few rows to estimate the noise: the interval is a guess")
-    return tuple(notes)
 
 
 def values(model: Model, x: Any, p: Any) -> Floats:
@@ -158,34 +116,27 @@ def values(model: Model, x: Any, p: Any) -> Floats:
     return _points(model, x, p)[0]
 
 
-def _points(model: Model, x: Floats, p: Floats) -> tuple[Floats, Floats, Floats]:
+def _points(model: Model, x: Floats, p: Any) -> tuple[Floats, Floats, Floats]:
     """Return the values, u at the nearest seen predictors, and the ratios of predictors to these.
 
     A run time that rises with p stays flat below the seen core counts; one that falls faster than 1/p falls as 1/p beyond them.
     """
     edge = np.minimum(np.maximum(x, model.x_range[0]), model.x_range[1])
     u = (edge - model.origin) / model.scale
-    (serial, serial_rise), (parallel, parallel_rise) = (_polynomial(c, u) for c in (model.serial, model.parallel))
+    serial: Floats = np.zeros(np.shape(u))
+    parallel, serial_rise, parallel_rise = serial, serial, serial
+    for a, b in zip(reversed(model.serial), reversed(model.parallel), strict=True):
+        serial_rise, parallel_rise = serial + u * serial_rise, parallel + u * parallel_rise
+        serial, parallel = a + u * serial, b + u * parallel
     p_low, p_high = model.p_range
-    q = 1.0 / np.where(parallel < 0, np.maximum(p, p_low), np.where(serial < 0, np.minimum(p, p_high), p))
-    scaling = np.where(serial < 0, np.minimum(p_high / p, 1.0), 1.0)
-    value = (serial + parallel * q) * scaling
+    q: Floats = 1.0 / np.where(parallel < 0, np.maximum(p, p_low), np.where(serial < 0, np.minimum(p, p_high), p))
+    scaling: Floats = np.where(serial < 0, np.minimum(p_high / p, 1.0), 1.0)
+    value: Floats = (serial + parallel * q) * scaling
     lift = model.scale * LIFT  # zero has no logarithm
     ratio = (x + lift) / (edge + lift)
-    positive = np.where(value > 0, value, np.inf)
-    slope = (serial_rise + parallel_rise * q) * scaling * edge / model.scale / positive
+    slope: Floats = (serial_rise + parallel_rise * q) * scaling * edge / model.scale / np.where(value > 0, value, np.inf)
     value = value * elementary.power(ratio, np.minimum(np.maximum(slope, 0.0), float(DEGREE_MAX)))
     return np.maximum(value, model.floor), u, ratio
-
-
-def _polynomial(c: Sequence[float], u: Floats) -> tuple[Floats, Floats]:
-    """Return a polynomial of coefficients c, lowest power first, and its derivative."""
-    last = len(c) - 1
-    value, rise = c[last] + 0.0 * u, u * float(last) * c[last]
-    for j in range(last - 1, 0, -1):
-        value = c[j] + u * value
-        rise = j * c[j] + rise if j == 1 else u * (j * c[j] + rise)
-    return c[0] + u * value, rise
 
 
 def _many(model: Model, x: Floats, p: Floats, level: float) -> tuple[Floats, Floats, Floats, Floats]:
@@ -198,24 +149,18 @@ def _many(model: Model, x: Floats, p: Floats, level: float) -> tuple[Floats, Flo
     spread = np.sqrt(model.deviation**2 * (run * (1.0 + leverage)) / value**2 + (SLOPE_SD * log_outside) ** 2)
     ratio = elementary.exp(np.minimum(quantile(level, model.freedom) * spread, SD_MAX))
     low, high = value / ratio, value * ratio
-    if model.p_range[0] >= model.p_range[1] and model.family != "free":
-        seen = model.p_range[0]  # the parallel fraction is unknown: the interval holds every fraction from 0 to 1
-        at_seen = value * (1.0 - model.fraction + model.fraction / seen) / (1.0 - model.fraction + model.fraction / p)
-        low = np.minimum(low, at_seen * np.minimum(1.0, seen / p) / ratio)
-        high = np.maximum(high, at_seen * np.maximum(1.0, seen / p) * ratio)
     p_low, p_high = model.p_range
+    if p_low >= p_high:  # the parallel fraction is unknown: the interval holds every fraction from 0 to 1
+        at_seen = _points(model, x, p_low)[0]
+        low = np.minimum(low, at_seen * np.minimum(1.0, p_low / p) / ratio)
+        high = np.maximum(high, at_seen * np.maximum(1.0, p_low / p) * ratio)
     outside = (
         np.abs(log_outside) / LN2
         + np.maximum(elementary.log2(p / p_high), 0.0)
         + np.maximum(elementary.log2(p_low / p), 0.0)
     )
     value, low, high = np.clip((value, low, high), ELAPSED_MIN_S, ELAPSED_MAX_S)
-    return (
-        value,
-        low,
-        high,
-        np.maximum(outside, np.where(leverage > 1.0, 0.5 * elementary.log2(np.maximum(leverage, 1.0)), 0.0)),
-    )
+    return value, low, high, np.maximum(outside, 0.5 * elementary.log2(np.maximum(leverage, 1.0)))
 
 
 def predict(model: Model, predictor: Any, cores: Any, level: float) -> Prediction:

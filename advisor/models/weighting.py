@@ -109,7 +109,7 @@ def solve_weighting(w, n, averaged):
     age = n[ROWS] - n[START]
     if age >= FIRST_SOLVE:
         model = np.empty(COLUMNS)
-        fit_cone(w, model)
+        fit_cone(w, model, 1.0, 0.0, 0.0, 1.0)
         low, high = (w[X_LOW] - w[ORIGIN]) / w[SCALE], (w[X_HIGH] - w[ORIGIN]) / w[SCALE]
         for j in range(COEFFICIENTS):
             above = bernstein(model[0], model[1], model[2], model[3], low, high, j)
@@ -132,8 +132,13 @@ def to_bernstein(v):
     v[0], v[1], v[2] = (d0 - d1) - (d1 - d2), d1 - d2, d2
 
 
-def fit_cone(w, model):
-    """Fill `model` with the coefficients A_0 .. A_3, B_0 .. B_3 over powers of u that are best in the cone."""
+def fit_cone(w, model, one, by_one, two, by_two):
+    """Fill `model` with A_0 .. A_3, B_0 .. B_3, over powers of u, of the best A(u) + B(u) / p in a cone; return how many of the
+    cone's own coefficients are not 0.
+
+    It is spanned by products of u^i (1-u)^(3-i) and of `one` + `by_one` / p or `two` + `by_two` / p, which are to be positive.
+    """
+    flat, steep = (one, two), (by_one, by_two)
     blocks = np.empty((3, COEFFICIENTS, COEFFICIENTS))
     for q in range(3):
         for i in range(COEFFICIENTS):
@@ -145,19 +150,24 @@ def fit_cone(w, model):
     gradient = np.empty(COLUMNS)
     roots = np.empty(COLUMNS)
     matrix = np.empty((COLUMNS, COLUMNS))
+    for a in range(COLUMNS):
+        q, i = a // COEFFICIENTS, a % COEFFICIENTS
+        gradient[a] = flat[q] * w[RIGHT + i] + steep[q] * w[RIGHT + COEFFICIENTS + i]
+        for b in range(COLUMNS):
+            r, j = b // COEFFICIENTS, b % COEFFICIENTS
+            matrix[a, b] = (
+                flat[q] * flat[r] * blocks[0, i, j]
+                + (flat[q] * steep[r] + steep[q] * flat[r]) * blocks[1, i, j]
+                + steep[q] * steep[r] * blocks[2, i, j]
+            )
+        bound = flat[q] * flat[q] * w[GRAM + 2 * i] + steep[q] * steep[q] * w[GRAM + 2 * MOMENTS + 2 * i]
+        roots[a] = sqrt(matrix[a, a]) if matrix[a, a] > ROUNDING * bound else np.inf
     for q in range(2):
-        part = gradient[COEFFICIENTS * q : COEFFICIENTS * (q + 1)]
-        for j in range(COEFFICIENTS):
-            part[j] = w[RIGHT + COEFFICIENTS * q + j]
-            diagonal = blocks[2 * q, j, j]
-            bound = w[GRAM + MOMENTS * 2 * q + 2 * j]
-            roots[COEFFICIENTS * q + j] = sqrt(diagonal) if diagonal > ROUNDING * bound else np.inf
-        to_bernstein(part)
+        to_bernstein(gradient[COEFFICIENTS * q : COEFFICIENTS * (q + 1)])
     for a in range(COLUMNS):
         gradient[a] /= roots[a]
         for b in range(COLUMNS):
-            entry = blocks[a // COEFFICIENTS + b // COEFFICIENTS, a % COEFFICIENTS, b % COEFFICIENTS]
-            matrix[a, b] = entry / roots[a] / roots[b]
+            matrix[a, b] = matrix[a, b] / roots[a] / roots[b]
     found = np.zeros(COLUMNS)
     for sweep in range(SWEEPS):
         for turn in range(COLUMNS):
@@ -166,13 +176,15 @@ def fit_cone(w, model):
             found[column] += step
             for row in range(COLUMNS):
                 gradient[row] -= matrix[row, column] * step
+    used = 0.0
     for q in range(2):
         c = found[COEFFICIENTS * q : COEFFICIENTS * (q + 1)] / roots[COEFFICIENTS * q : COEFFICIENTS * (q + 1)]
-        at = COEFFICIENTS * q
-        model[at] = c[0]
-        model[at + 1] = c[1] - 3.0 * c[0]
-        model[at + 2] = c[2] - 2.0 * c[1] + 3.0 * c[0]
-        model[at + 3] = c[3] - c[2] + c[1] - c[0]
+        powers = (c[0], c[1] - 3.0 * c[0], c[2] - 2.0 * c[1] + 3.0 * c[0], c[3] - c[2] + c[1] - c[0])
+        for j in range(COEFFICIENTS):
+            model[j] = (model[j] if q else 0.0) + flat[q] * powers[j]
+            model[COEFFICIENTS + j] = (model[COEFFICIENTS + j] if q else 0.0) + steep[q] * powers[j]
+            used += 1.0 if c[j] > 0.0 else 0.0
+    return used
 
 
 def normalise(w, age, model):

@@ -27,7 +27,7 @@ HERE = Path(__file__).parent
 # Five components with unlike habits, bad rows, failed and unfinished ones, counts, forgets.
 STREAM, ANSWERS = HERE / "stream.csv", HERE / "stream_answers.json"
 QUESTIONS = [(x, p) for x in (0.0, 3.0, 120.0, 1500.0, 1e5, 1e9 + 5000.0) for p in (0.5, 1.0, 3.0, 16.0, 100.0)]
-MODELS = (None, "two_step", "joint degree 2", "free degree 1", "proportional", "learner")
+MODELS = (None, "two_step", "joint degree 2", "amdahl", "learner")
 ELSEWHERE = 1e-12
 MEMORY = 2**24  # a limit is part of the state
 

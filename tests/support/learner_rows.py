@@ -17,7 +17,7 @@ from advisor.engine import Advisor, Engine
 from advisor.models.learner_layout import LearnerTable
 
 NAMES = ["alpha", "beta", "gamma"]
-BASE_MODELS = ("two_step", "joint degree 0", "joint degree 3", "proportional", "free degree 3")
+BASE_MODELS = ("two_step", "joint degree 0", "joint degree 3", "amdahl")
 MODELS = (None, *BASE_MODELS, "learner")
 BUDGETS = (0, 2**24)  # the base tier alone, and with learners
 RECORD_BYTES = LearnerTable(2).words_a_record * 8  # of a learner, one predictor

@@ -99,7 +99,7 @@ def questions(advisor: Advisor) -> Iterator[tuple[str, Callable[[], Any]]]:
     for name in names:
         yield "predict, many", lambda name=name: advisor.predict(name, predictor=x, cores=p)
         yield "predict over the load", lambda name=name: advisor.predict(name, cores=[1.0, 4.0, 7.0, 32.0])
-        for model in ("two_step", "joint degree 2", "free degree 1", "learner"):
+        for model in ("two_step", "joint degree 2", "amdahl", "learner"):
             yield (
                 f"predict, {model}",
                 lambda name=name, model=model: advisor.predict(name, predictor=x, cores=p, model=model),

@@ -323,7 +323,7 @@ def test_a_choice_is_kept_until_rows_come_and_serves_every_tolerance() -> None:
             assert kept.cores <= most
     teach(advisor, "a", 200, factor=4.0)
     assert advisor.choose_cores("a", predictor=3.0, cores_max=8).elapsed_s > 1.2 * first.elapsed_s
-    advisor.pin("a", "proportional")
-    assert advisor.choose_cores("a", predictor=3.0, cores_max=8).model == "proportional"
+    advisor.pin("a", "amdahl")
+    assert advisor.choose_cores("a", predictor=3.0, cores_max=8).model == "amdahl"
     advisor.forget("a")
     assert advisor.choose_cores("a", predictor=3.0, cores_max=8).model == "prior"

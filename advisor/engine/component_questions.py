@@ -44,7 +44,6 @@ class ComponentQuestions:
         model: str | None = None,
         machine: str | None = None,
         measure: MeasureWord = TIME,
-        active_cores: float | None = None,
         prior: bool = False,
         evidence: bool = False,
     ) -> Prediction:
@@ -70,8 +69,6 @@ class ComponentQuestions:
             Where it runs; absent: on any of those seen.
         measure : str
             ``elapsed_s``, or ``peak_bytes`` or ``energy_j``, which are then what the answer's `_s` fields hold.
-        active_cores : float, optional
-            Workers that run tasks meanwhile, its own among them: for the models of task types.
         prior : bool
             A component that was never observed is answered by a guess from the others, `nearest` naming those most like it.
         evidence : bool
@@ -85,11 +82,11 @@ class ComponentQuestions:
         level = checked_level(level)
         if model is not None and not isinstance(model, str):
             raise InvalidValue("model", model, "the name of a model")
-        if active_cores is not None or model in MODELS:
+        if model in MODELS:
             if not isinstance(component, str):
                 raise InvalidValue("component", component, "one task type", "ask for each")
             x = 1.0 if predictor is None else predictor
-            return self._task_types.predict(component, x, cores, level, model, machine, measure, active_cores)
+            return self._task_types.predict(component, x, cores, level, model, machine, measure)
         if machine is not None:
             machine = checked_name("machine", machine)
         if prior is not False:

@@ -16,7 +16,7 @@ from numpy.typing import ArrayLike
 from advisor.domain import elementary, limits, vectors
 from advisor.domain.answers import Prediction, Receipt
 from advisor.domain.observations import ComponentNames, bad_rows, columns_of
-from advisor.domain.rows import bound_text, is_number
+from advisor.domain.rows import bound_text
 from advisor.domain.vectors import Floats, Ints
 from advisor.engine import batches
 from advisor.engine.components import EVIDENCE_LEAST, Components
@@ -25,7 +25,7 @@ from advisor.engine.kinds import RecordKind
 from advisor.engine.slots import TIME
 from advisor.errors import InvalidValue, NotEnoughData
 from advisor.models.size_time import GATHERED_MAX, WORDS, Gathered, SizeTime
-from advisor.models.type_verdict import MODELS, SIZED_MODELS, TypeReport, predicted, report_of, spread
+from advisor.models.type_verdict import SIZED_MODELS, TypeReport, predicted, report_of, spread
 
 STATUS: Final = {"instances": "count", "sized": "sized"}
 SIZE_LEAST: Final = 2.0**-60  # stands for a size of 0 where a distance is reported
@@ -173,19 +173,13 @@ class TaskTypeModels(RecordKind[str, SizeTime]):
         ]
 
     def predict(
-        self, name: str, sizes: Any, cores: Any, level: float, model: str | None, machine: str | None, measure: str,
-        workers: float | None,
-    ) -> Prediction:  # fmt: skip
+        self, name: str, sizes: Any, cores: Any, level: float, model: str, machine: str | None, measure: str
+    ) -> Prediction:
         """Predict instances of a type by a model of `MODELS`, as `Advisor.predict`; see `predicted` for their formulas.
 
         Size 0 is of an instance without one, and the interval predicted times exp(m ± z s), m and s of `spread`. Raises
         UnknownComponent, NotEnoughData, InvalidValue.
         """
-        if model is None or model not in MODELS:
-            raise InvalidValue(
-                "active_cores", workers, f"absent, or with model one of {', '.join(MODELS)}",
-                "contention(component) tells how a component slows down",
-            )  # fmt: skip
         for field, value, absent in (("machine", machine, None), ("measure", measure, TIME)):
             if value != absent:
                 raise InvalidValue(
@@ -197,12 +191,10 @@ class TaskTypeModels(RecordKind[str, SizeTime]):
                 f"no instances of a task type {name!r}: {model} is learned from ends of task instances",
                 field="component", value=name, bound=1, hint="send task_events, or observe_instances in process",
             )  # fmt: skip
-        if workers is not None:
-            workers = _checked_workers(workers)
         x, p = checked("predictor", sizes, "invalid_predictor"), checked("cores", cores, "invalid_cores")
         check_together(x, p)
         if np.any(np.asarray(p) != 1.0):
-            raise InvalidValue("cores", cores, "1 for task types", "active_cores says how many workers run tasks")
+            raise InvalidValue("cores", cores, "1 for task types")
         learned, report = self._answering(name)
         if model in SIZED_MODELS and not report.sized:
             raise NotEnoughData(
@@ -211,16 +203,16 @@ class TaskTypeModels(RecordKind[str, SizeTime]):
             )  # fmt: skip
         shape = np.broadcast_shapes(np.shape(x), np.shape(p))
         flat = np.ascontiguousarray(np.broadcast_to(x, shape), np.float64).reshape(-1)
-        time = predicted(learned, report, flat, model, workers)
-        mean, deviation = spread(learned, report, model, workers)
+        time = predicted(learned, report, flat, model)
+        mean, deviation = spread(learned, report, model)
         wide = NormalDist().inv_cdf(0.5 + 0.5 * level) * deviation
         found = time, time * elementary.exp(min(mean - wide, 0.0)), time * elementary.exp(max(mean + wide, 0.0))
         legal = [np.clip(values, limits.ELAPSED_MIN_S, limits.ELAPSED_MAX_S) for values in found]
         elapsed, low, high, outside = (
-            values.reshape(shape) if shape else float(values[0])
-            for values in (*legal, _outside(learned, report, flat, model, workers))
+            values.reshape(shape) if shape else float(values[0]) for values in (*legal, _outside(learned, flat, model))
         )
-        return Prediction(elapsed, low, high, model, _notes(report, model, workers), report.count, outside)
+        notes = () if model == report.ask else (f"{report.verdict}: its instances ask for {report.ask}",)
+        return Prediction(elapsed, low, high, model, notes, report.count, outside)
 
     # -- as bytes ---------------------------------------------------------------------------------------------------------
 
@@ -256,32 +248,10 @@ class TaskTypeModels(RecordKind[str, SizeTime]):
         self._reports.pop(key, None)
 
 
-def _checked_workers(value: Any) -> float:
-    """Return how many workers run tasks: at least the one that runs the instance."""
-    if not is_number(value) or not 0.0 <= value <= limits.CORES_MAX:
-        raise InvalidValue("active_cores", value, bound_text("invalid_active_cores"))
-    return max(float(value), 1.0)
-
-
-def _outside(learned: SizeTime, report: TypeReport, sizes: Floats, model: str, workers: float | None) -> Floats:
-    """Return how far sizes, where the model goes by them, and running workers lie outside of those seen, in log2."""
-    far = np.zeros(len(sizes))
-    if model in SIZED_MODELS:
-        at = elementary.log2(np.maximum(sizes, SIZE_LEAST))
-        low, high = elementary.log2([learned.head_field("size_low"), learned.head_field("size_high")])
-        far = np.maximum(np.maximum(low - at, at - high), 0.0)
-    if workers is not None and report.verdict == "contended":
-        low, high = report.rates[0].workers_low, report.rates[-1].workers_high
-        far = np.maximum(far, max(elementary.log2(low / workers), elementary.log2(workers / high), 0.0))
-    return far
-
-
-def _notes(report: TypeReport, model: str, workers: float | None) -> tuple[str, ...]:
-    reported: list[str] = []
-    if model != report.ask:
-        reported.append(f"{report.verdict}: its instances ask for {report.ask}")
-    if report.verdict == "contended" and workers is None:
-        reported.append("contended: give active_cores; this is the mean over the running workers that were seen")
-    if report.verdict != "contended" and workers is not None:
-        reported.append("active_cores changes nothing: the type is not contended")
-    return tuple(reported)
+def _outside(learned: SizeTime, sizes: Floats, model: str) -> Floats:
+    """Return how far sizes, where the model goes by them, lie outside of those seen, in log2."""
+    if model not in SIZED_MODELS:
+        return np.zeros(len(sizes))
+    at = elementary.log2(np.maximum(sizes, SIZE_LEAST))
+    low, high = elementary.log2([learned.head_field("size_low"), learned.head_field("size_high")])
+    return np.maximum(np.maximum(low - at, at - high), 0.0)

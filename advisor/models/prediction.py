@@ -116,27 +116,31 @@ def values(model: Model, x: Any, p: Any) -> Floats:
     return _points(model, x, p)[0]
 
 
-def _points(model: Model, x: Floats, p: Any) -> tuple[Floats, Floats, Floats]:
+def _points(model: Model, x: Floats, p: Floats) -> tuple[Floats, Floats, Floats]:
     """Return the values, u at the nearest seen predictors, and the ratios of predictors to these.
 
     A run time that rises with p stays flat below the seen core counts; one that falls faster than 1/p falls as 1/p beyond them.
     """
     edge = np.minimum(np.maximum(x, model.x_range[0]), model.x_range[1])
     u = (edge - model.origin) / model.scale
-    serial: Floats = np.zeros(np.shape(u))
-    parallel, serial_rise, parallel_rise = serial, serial, serial
-    for a, b in zip(reversed(model.serial), reversed(model.parallel), strict=True):
-        serial_rise, parallel_rise = serial + u * serial_rise, parallel + u * parallel_rise
-        serial, parallel = a + u * serial, b + u * parallel
+    (serial, serial_rise), (parallel, parallel_rise) = (_polynomial(c, u) for c in (model.serial, model.parallel))
     p_low, p_high = model.p_range
-    q: Floats = 1.0 / np.where(parallel < 0, np.maximum(p, p_low), np.where(serial < 0, np.minimum(p, p_high), p))
-    scaling: Floats = np.where(serial < 0, np.minimum(p_high / p, 1.0), 1.0)
-    value: Floats = (serial + parallel * q) * scaling
+    q = 1.0 / np.where(parallel < 0, np.maximum(p, p_low), np.where(serial < 0, np.minimum(p, p_high), p))
+    scaling = np.where(serial < 0, np.minimum(p_high / p, 1.0), 1.0)
+    value = (serial + parallel * q) * scaling
     lift = model.scale * LIFT  # zero has no logarithm
     ratio = (x + lift) / (edge + lift)
-    slope: Floats = (serial_rise + parallel_rise * q) * scaling * edge / model.scale / np.where(value > 0, value, np.inf)
+    slope = (serial_rise + parallel_rise * q) * scaling * edge / model.scale / np.where(value > 0, value, np.inf)
     value = value * elementary.power(ratio, np.minimum(np.maximum(slope, 0.0), float(DEGREE_MAX)))
     return np.maximum(value, model.floor), u, ratio
+
+
+def _polynomial(c: Numbers, u: Floats) -> tuple[Floats, Floats]:
+    """Return a polynomial of coefficients c, lowest power first, and its derivative."""
+    value, rise = 0.0 * u, 0.0 * u
+    for each in reversed(c):
+        value, rise = each + u * value, value + u * rise
+    return value, rise
 
 
 def _many(model: Model, x: Floats, p: Floats, level: float) -> tuple[Floats, Floats, Floats, Floats]:
@@ -151,7 +155,7 @@ def _many(model: Model, x: Floats, p: Floats, level: float) -> tuple[Floats, Flo
     low, high = value / ratio, value * ratio
     p_low, p_high = model.p_range
     if p_low >= p_high:  # the parallel fraction is unknown: the interval holds every fraction from 0 to 1
-        at_seen = _points(model, x, p_low)[0]
+        at_seen = _points(model, x, np.full_like(p, p_low))[0]
         low = np.minimum(low, at_seen * np.minimum(1.0, p_low / p) / ratio)
         high = np.maximum(high, at_seen * np.maximum(1.0, p_low / p) * ratio)
     outside = (

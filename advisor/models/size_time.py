@@ -31,7 +31,6 @@ _HEAD = (
 )  # fmt: skip
 _PARTS: Final = {
     "range": (RANGE_WORDS,), "cells": (5, CELLS), "rate_range": (RANGE_WORDS,), "rates": (BUCKETS, RATE_CELLS),
-    "workers": (BUCKETS,),  # sums of running workers, by bucket
 }  # fmt: skip
 _BLOCKS: Final = offsets(
     [(name, 1, "f", 0.0) for name in _HEAD] + [(name, int(np.prod(shape)), "f", 0.0) for name, shape in _PARTS.items()]
@@ -86,12 +85,6 @@ class SizeTime:
         """Width of a cell of rates, in log2."""
         return 2.0 ** float(self.field_array("rate_range")[LEVEL]) / RATE_RESOLUTION
 
-    @property
-    def workers(self) -> Floats:
-        """Mean number of running workers (BUCKETS,) in each bucket; 0 where no instance ended."""
-        counts = self.field_array("rates").sum(axis=1)
-        return self.field_array("workers") / np.where(counts > 0.0, counts, 1.0)
-
     # -- learning ---------------------------------------------------------------------------------------------------------
 
     def learn_instances(self, sizes: Floats, times: Floats, running: Ints, stands: Floats | None = None) -> None:
@@ -109,9 +102,7 @@ class SizeTime:
         self._add("rows", np.ones(len(times)))
         for name, values in (("count", 1.0), ("total", times), ("logs", logs), ("log_squares", logs * logs)):
             self._add(name, values * weights)
-        workers = np.maximum(running, 1)
-        buckets = np.minimum(elementary.log2(workers).astype(np.int64), BUCKETS - 1)
-        np.add.at(self.field_array("workers"), buckets, workers * weights)
+        buckets = np.minimum(elementary.log2(np.maximum(running, 1)).astype(np.int64), BUCKETS - 1)
         rates = keys_of(np.where(sizes > 0.0, sizes, 1.0) / times, RATE_RESOLUTION)
         add_values(
             self.field_array("rate_range"),
@@ -148,7 +139,6 @@ class SizeTime:
         self.words[_AT["size_high"]] = max(self.head_field("size_high"), other.head_field("size_high"))
         for name in (*_SUMS, *_COUNTS):
             self.words[_AT[name]] += other.head_field(name)
-        self.field_array("workers")[:] += other.field_array("workers")
         for where, cells in (("range", "cells"), ("rate_range", "rates")):
             add_cells(
                 self.field_array(where), self.field_array(cells), other.field_array(where), other.field_array(cells)
@@ -160,7 +150,7 @@ class SizeTime:
             self.words[_AT[name]] *= keep
         for name in _COUNTS:
             self.words[_AT[name]] = np.ceil(self.head_field(name) * keep)
-        for name in ("cells", "rates", "workers"):
+        for name in ("cells", "rates"):
             self.field_array(name)[:] *= keep
 
 

@@ -8,7 +8,7 @@ from typing import Any, Final
 import numpy as np
 
 from advisor.domain import elementary
-from advisor.domain.vectors import Bools, Floats
+from advisor.domain.vectors import Floats
 from advisor.models.size_clusters import Cluster, chosen_clusters
 from advisor.models.size_time import LOG, LOG2, SIZE, TIME, N, SizeTime, within_cells
 
@@ -27,20 +27,18 @@ MODELS: Final = ("one_time", *SIZED_MODELS, "rate_by_workers")
 KNOTS: Final = 32
 SIGNIFICANT: Final = 2.0  # standard errors by which a cell's mean must miss the interpolation to become a knot
 TOLERATED: Final = 0.02  # and share of it; the error that paper 2 leaves to clusters
+MISSED: Final = 0.1  # of instances: by chance one cell in 20 lies beyond two standard errors
 BELIEF: Final = 0.3  # of the standard deviation of log time, worth one instance: one or two say nothing of their spread
 
 
 @dataclass(frozen=True, slots=True)
 class WorkerRates:
-    """Rate size / time (1 / time where no sizes are known) of instances that ended while so many workers ran: quantiles; how
-    many workers ran in the mean, and the root mean square of log(rate / median)."""
+    """Quantiles of the rate size / time (1 / time without sizes) of instances that ended while so many workers ran."""
 
     workers_low: int
     workers_high: int
     count: int
     quantiles: tuple[float, ...]
-    workers: float
-    deviation: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +46,7 @@ class TypeReport:
     """What is known of a task type.
 
     `errors` of the total, |1 - predicted / measured| (Eq. 1): `first`, by the time of the first instance; of those with a
-    size by `support_points`, an instance alone in its cell being predicted by its neighbours, and by `clusters`.
+    size by `support_points` and by `clusters`.
     """
 
     count: int  # instances ended; of a sample, those that it stands for
@@ -82,14 +80,12 @@ def report_of(learned: SizeTime) -> TypeReport:
     errors = {"first": abs(1.0 - count * learned.head_field("first") / total)}
     clusters: tuple[Cluster, ...] = ()
     knots: tuple[tuple[float, float], ...] = ()
+    split = False
     if sized:
         cells = learned.cells
         knots = support_points(cells, learned.sized_share)
-        clusters, _ = chosen_clusters(cells)
-        n: Floats = cells[N]
-        alone: Floats = cells[TIME] * elementary.exp(_missed_by_neighbours(cells, learned.sized_share))
-        points = n * _by_points(cells[SIZE] / n, knots)
-        by_points: Floats = np.where(n * learned.sized_share < FEW, alone, points)
+        clusters, split = chosen_clusters(cells)
+        by_points: Floats = cells[N] * _by_points(cells[SIZE] / cells[N], knots)
         errors["support_points"] = abs(1.0 - float(by_points.sum()) / sized_total)
         of_clusters = elementary.added(each.count * each.representative_s for each in clusters)
         errors["clusters"] = abs(1.0 - of_clusters / sized_total)
@@ -99,7 +95,7 @@ def report_of(learned: SizeTime) -> TypeReport:
     deviation = float(
         np.sqrt(max(learned.head_field("log_squares") / count - (learned.head_field("logs") / count) ** 2, 0.0))
     )
-    verdict, ask, why = _judged(learned, deviation, knots, clusters, slowdown if certain else 1.0, errors)
+    verdict, ask, why = _judged(learned, deviation, clusters, split, slowdown if certain else 1.0, errors)
     return TypeReport(
         round(count), round(sized), int(learned.head_field("rows")), total, mean, deviation, errors, knots, clusters, rates,
         slowdown, verdict, ask, why,
@@ -114,7 +110,7 @@ def support_points(cells: Floats, share: float) -> tuple[tuple[float, float], ..
     n: Floats = cells[N]
     x: Floats = cells[SIZE] / n
     y: Floats = cells[TIME] / n
-    tolerated = np.maximum(SIGNIFICANT * within_cells(cells) * y / np.sqrt(n * share), TOLERATED * y)
+    tolerated = _tolerated(cells, share)
     chosen = np.zeros(len(x), np.bool_)
     chosen[[0, -1]] = True
     while chosen.sum() < min(KNOTS, len(x)):
@@ -127,60 +123,38 @@ def support_points(cells: Floats, share: float) -> tuple[tuple[float, float], ..
     return tuple(zip(x[chosen].tolist(), y[chosen].tolist(), strict=True))
 
 
-def predicted(
-    learned: SizeTime, report: TypeReport, sizes: Floats, model: str | None = None, workers: float | None = None
-) -> Floats:
-    """Return the times (n,) of instances of sizes (n,), 0 where none is known, while so many workers run a task.
+def _tolerated(cells: Floats, share: float) -> Floats:
+    """Return by how much each cell's mean time (c,) may be missed: its noise, or a small share of it."""
+    y: Floats = cells[TIME] / cells[N]
+    return np.maximum(SIGNIFICANT * within_cells(cells) / np.sqrt(cells[N] * share), TOLERATED) * y
 
-    Time is f(size) c(workers), c by `slowness`. f is by ``one_time`` the mean time; by ``support_points`` interpolation
-    between them, constant beyond the ends; by ``clusters`` the mean of the cell nearest to the centroid of the cluster with
-    the nearest one; by ``rate_by_workers`` size / rate, the rate being that of all instances together (1 / mean time where no
-    sizes were sent).
 
-    Absent: the model that the report asks for, and as many workers as there were when instances ended. Those of
-    `SIZED_MODELS` need instances with a size.
+def predicted(learned: SizeTime, report: TypeReport, sizes: Floats, model: str | None = None) -> Floats:
+    """Return the times (n,) of instances of sizes (n,), 0 where none is known, among as many workers as there were.
+
+    By ``one_time`` it is the mean time; by ``support_points`` interpolation between them, constant beyond the ends; by
+    ``clusters`` the mean of the cell nearest to the centroid of the cluster with the nearest one; by ``rate_by_workers`` size /
+    rate, the rate being that of all instances together (1 / mean time where no sizes were sent).
+
+    Absent: the model that the report asks for. Those of `SIZED_MODELS` need instances with a size.
     """
-    slow = slowness(report, workers)
     match model or report.ask:
         case "support_points":
-            return slow * _by_points(sizes, report.knots)
+            return _by_points(sizes, report.knots)
         case "clusters":
-            return slow * _by_clusters(sizes, report.clusters)
+            return _by_clusters(sizes, report.clusters)
         case "rate_by_workers" if report.sized:
             seconds_a_size = learned.head_field("sized_total") / float(learned.cells[SIZE].sum())
-            return slow * np.where(sizes > 0.0, sizes * seconds_a_size, report.mean_s)
+            return np.where(sizes > 0.0, sizes * seconds_a_size, report.mean_s)
         case _:
-            return np.full(len(sizes), slow * report.mean_s)
+            return np.full(len(sizes), report.mean_s)
 
 
-def slowness(report: TypeReport, workers: float | None) -> float:
-    """Return how many times as long an instance takes while so many workers run as in the mean of those seen.
-
-    By the median rates of the buckets of running workers, linear in logs between their means, constant beyond; 1 where nobody
-    knows how many run, or where the type is not contended.
-    """
-    if workers is None or report.verdict != "contended":
-        return 1.0
-    at, logs, weights, _ = _slowness_seen(report)
-    in_the_mean = float(np.average(elementary.exp(logs), weights=weights))
-    place: float = elementary.log2(workers)
-    return elementary.exp(float(np.interp(place, at, logs))) / in_the_mean
-
-
-def _slowness_seen(report: TypeReport) -> tuple[Floats, Floats, Floats, Floats]:
-    """Return by bucket log2 of the mean running workers, -log of the median rate, the count and the deviation."""
-    at: Floats = elementary.log2(np.array([each.workers for each in report.rates]))
-    medians, deviations = (
-        np.array(each) for each in zip(*((a.quantiles[2], a.deviation) for a in report.rates), strict=True)
-    )
-    return at, -elementary.log(medians), np.array([each.count for each in report.rates], np.float64), deviations
-
-
-def spread(learned: SizeTime, report: TypeReport, model: str, workers: float | None = None) -> tuple[float, float]:
+def spread(learned: SizeTime, report: TypeReport, model: str) -> tuple[float, float]:
     """Return the mean and the standard deviation of log(time / predicted) over the instances that were seen.
 
-    Of models that need sizes over the cells, at their mean sizes, of the others over all instances; given the running
-    workers of a contended type, that of the rates while so many ran. `BELIEF` counts as one more instance.
+    Of models that need sizes over the cells, at their mean sizes, of the others over all instances. `BELIEF` counts as one more
+    instance.
     """
     if model in SIZED_MODELS or (model == "rate_by_workers" and report.sized):
         cells = learned.cells
@@ -192,19 +166,13 @@ def spread(learned: SizeTime, report: TypeReport, model: str, workers: float | N
     total = float(n.sum())
     mean = float((logs - n * expected).sum()) / total
     variance = float((squares - 2.0 * expected * logs + n * expected**2).sum()) / total - mean**2
-    if workers is not None and report.verdict == "contended":
-        at, slow, weights, deviations = _slowness_seen(report)
-        mean -= float(np.average(slow, weights=weights)) - float(
-            elementary.log(np.average(elementary.exp(slow), weights=weights))
-        )
-        variance = float(np.interp(float(elementary.log2(workers)), at, deviations)) ** 2
     return mean, float(np.sqrt((max(variance, 0.0) * rows + BELIEF**2) / (rows + 1.0)))
 
 
 def rates_of(learned: SizeTime) -> tuple[WorkerRates, ...]:
     """Return the quantiles of the rate by running workers, where enough instances ended."""
     values, counts = learned.rates
-    workers, width = learned.workers, learned.rate_width
+    width = learned.rate_width
     found: list[WorkerRates] = []
     for bucket, row in enumerate(counts):
         total = float(row.sum())
@@ -216,17 +184,7 @@ def rates_of(learned: SizeTime) -> tuple[WorkerRates, ...]:
             quantiles: list[float] = (
                 values[places] * elementary.exp2(within * width)
             ).tolist()  # cells are full evenly, in logs
-            square = float(np.average(elementary.log(values / quantiles[2]) ** 2, weights=row))
-            found.append(
-                WorkerRates(
-                    2**bucket,
-                    2 ** (bucket + 1) - 1,
-                    round(total),
-                    tuple(quantiles),
-                    float(workers[bucket]),
-                    square**0.5,
-                )
-            )
+            found.append(WorkerRates(2**bucket, 2 ** (bucket + 1) - 1, round(total), tuple(quantiles)))
     return tuple(found)
 
 
@@ -244,28 +202,18 @@ def _slowdown(rates: tuple[WorkerRates, ...], share: float) -> tuple[float, bool
 
 
 def _by_size(learned: SizeTime) -> float:
-    """Return the share of the variance of log time that sizes explain: of each instance by the others of its cell."""
+    """Return the share of the variance of log time that sizes explain: of each instance by the others of its cell, of one that
+    is alone by its neighbour, half the square of their difference (von Neumann 1941)."""
     cells = learned.cells
-    n = cells[N].sum()
-    variance = float(cells[LOG2].sum() / n - (cells[LOG].sum() / n) ** 2)
-    if variance <= 0.0 or cells.shape[1] < 2:
+    n, rows, means = cells[N], cells[N] * learned.sized_share, cells[LOG] / cells[N]
+    variance = float(cells[LOG2].sum() / n.sum() - (cells[LOG].sum() / n.sum()) ** 2)
+    if variance <= 0.0 or len(n) < 2:
         return 0.0
-    means: Floats = cells[LOG] / cells[N]
-    return max(0.0, 1.0 - _held_out(cells, learned.sized_share, means, np.ones(len(means), np.bool_)) / variance)
-
-
-def _missed_by_neighbours(cells: Floats, share: float) -> Floats:
-    """Return by how much the neighbouring cells miss each cell's mean of log time (c,); 0 where it has several instances."""
-    counts, sizes, means = cells[N], elementary.log(cells[SIZE] / cells[N]), cells[LOG] / cells[N]
-    missed = np.zeros(len(sizes))
-    single = np.flatnonzero(counts * share < FEW)
-    if len(single) and len(sizes) > 1:
-        below, above = np.maximum(single - 1, 0), np.minimum(single + 1, len(sizes) - 1)
-        below, above = np.where(single == 0, above, below), np.where(single == len(sizes) - 1, below, above)
-        width = sizes[above] - sizes[below]
-        part = np.where(width > 0.0, (sizes[single] - sizes[below]) / np.where(width > 0.0, width, 1.0), 0.0)
-        missed[single] = means[below] + part * (means[above] - means[below]) - means[single]
-    return missed
+    several = np.where(rows >= FEW, rows, 2.0)
+    within = np.maximum(cells[LOG2] - n * means**2, 0.0) * (several / (several - 1.0)) ** 2
+    steps: Floats = np.diff(means)
+    lost: Floats = np.where(rows >= FEW, within, 0.5 * n * np.append(steps[:1], steps) ** 2)
+    return max(0.0, 1.0 - float(lost.sum() / n.sum()) / variance)
 
 
 def _by_points(sizes: Floats, knots: tuple[tuple[float, float], ...]) -> Floats:
@@ -281,43 +229,22 @@ def _by_clusters(sizes: Floats, clusters: tuple[Cluster, ...]) -> Floats:
     return times[np.abs(sizes[:, None] - centres).argmin(axis=1)]
 
 
-def _held_out(cells: Floats, share: float, logs: Floats, own: Bools) -> float:
-    """Return the mean square of log(time / predicted) of an instance that the form has not seen; `logs` (c,) are its own.
-
-    Where it predicts a cell's `own` mean (c,), an instance is left out of it: of n, residuals grow by n / (n - 1); one that
-    is alone is predicted by its neighbours. Of a sample, about n `share` were looked at.
-    """
-    n, rows = cells[N], cells[N] * share
-    lost = np.maximum(cells[LOG2] - 2.0 * logs * cells[LOG] + n * logs**2, 0.0)
-    several = np.where(rows >= FEW, rows, 2.0)
-    lost *= np.where(own, (several / (several - 1.0)) ** 2, 1.0)
-    alone = own & (rows < FEW)
-    lost[alone] = (n * _missed_by_neighbours(cells, share) ** 2)[alone]
-    return float(lost.sum() / n.sum())
-
-
-def _clusters_serve(
-    learned: SizeTime, knots: tuple[tuple[float, float], ...], clusters: tuple[Cluster, ...], errors: dict[str, float]
-) -> bool:
+def _clusters_serve(learned: SizeTime, clusters: tuple[Cluster, ...], errors: dict[str, float]) -> bool:
     """Return whether clusters are as good as support points: then they serve, being simpler.
 
-    They are where they err by at most `TOLERATED` more, of the total and, noise left aside, of an instance held out.
+    They are where they err by at most `TOLERATED` more of the total, and next to no instance is of a cell that they miss.
     """
-    cells, share = learned.cells, learned.sized_share
-    sizes, means = cells[SIZE] / cells[N], cells[TIME] / cells[N]
-    by_points, by_clusters = (
-        _held_out(cells, share, elementary.log(times), times == means)
-        for times in (_by_points(sizes, knots), _by_clusters(sizes, clusters))
-    )
-    worse = errors["clusters"] - errors["support_points"]
-    return by_clusters - by_points <= TOLERATED * TOLERATED and worse <= TOLERATED
+    cells = learned.cells
+    off = np.abs(_by_clusters(cells[SIZE] / cells[N], clusters) - cells[TIME] / cells[N])
+    missed = cells[N, off > _tolerated(cells, learned.sized_share)].sum() / cells[N].sum()
+    return missed <= MISSED and errors["clusters"] - errors["support_points"] <= TOLERATED
 
 
 def _judged(
     learned: SizeTime,
     deviation: float,
-    knots: tuple[tuple[float, float], ...],
     clusters: tuple[Cluster, ...],
+    split: bool,
     slowdown: float,
     errors: dict[str, float],
 ) -> tuple[str, str, str]:
@@ -328,8 +255,8 @@ def _judged(
     sized = learned.head_field("sized")
     explained = _by_size(learned) if sized else 0.0
     if explained >= EXPLAINED:
-        split = len(clusters) >= 2 and chosen_clusters(learned.cells)[1]
-        ask = "clusters" if split and _clusters_serve(learned, knots, clusters, errors) else "support_points"
+        split = split and len(clusters) >= 2
+        ask = "clusters" if split and _clusters_serve(learned, clusters, errors) else "support_points"
         come = f"come in {len(clusters)} clusters and " if split else ""
         off = f"support points by {errors['support_points']:.1%}, one time by {first}"
         return "several behaviours" if split else "input-dependent", ask, (

@@ -40,8 +40,6 @@ class Predict(Question):
     cores: where `predictor` is an array too, of the same length
     model: a named form (below), instead of the pinned one, or of what the evidence supports
     measure: what to predict
-    active_cores: only with a model of task types (below): workers that run tasks meanwhile, its own among them; nil: as
-        many as there were when instances ended
     level: share of runs that the interval should hold
     """
 
@@ -56,7 +54,6 @@ class Predict(Question):
     model: Word | None = None
     machine: Machine | None = None
     measure: MeasureWord = "elapsed_s"
-    active_cores: Number | None = None
     prior: Prior = False
     evidence: Evidence = False
     fresh: Fresh = False

@@ -75,69 +75,34 @@ def test_clusters_are_those_of_k_means_with_the_mean_of_the_size_nearest_to_the_
 
 
 @pytest.mark.parametrize("sized", [True, False])
-@pytest.mark.parametrize("model", ["rate_by_workers", "one_time", "support_points", "clusters"])
-def test_a_contended_type_follows_its_rate_by_running_workers(model: str, sized: bool) -> None:
+def test_a_contended_type_has_its_rate_by_running_workers(sized: bool) -> None:
     mix = task_mixes.contended()
     if not sized:
         mix = task_mixes.Mix(np.zeros(len(mix.sizes)), mix.times, mix.running)
     advisor = taught(mix, cuts=4)
     report = advisor.task_type("a")
     assert (report.verdict, report.ask) == ("contended", "rate_by_workers")
-    if model in SIZED_MODELS and not sized:
-        with pytest.raises(NotEnoughData, match="size"):
-            advisor.predict("a", predictor=1e6, model=model)
-        return
+    if not sized:
+        for model in SIZED_MODELS:
+            with pytest.raises(NotEnoughData, match="size"):
+                advisor.predict("a", predictor=1e6, model=model)
     size = 1e6 if sized else 0.0
-    # The cell that stands for a cluster has few instances: their own running workers stay in it.
-    level = (
-        1.0 if model != "clusters" else advisor.predict("a", predictor=size, model=model).elapsed_s / mix.times.mean()
-    )
-    for workers in (1, 2, 4, 8):
-        found = advisor.predict("a", predictor=size, model=model, active_cores=workers)
-        there = mix.running == workers
-        offline = np.median(mix.times[there])
-        assert found.elapsed_s / level == pytest.approx(offline, rel=0.04)
-        if model == "rate_by_workers":
-            held = (found.low_s <= mix.times[there]) & (mix.times[there] <= found.high_s)
-            assert 0.84 < held.mean() < 0.97
-    rates = {each.workers_low: each.quantiles[2] for each in report.rates}
-    one, eight = (advisor.predict("a", predictor=size, model=model, active_cores=w).elapsed_s for w in (1, 8))
-    assert eight / one == pytest.approx(rates[1] / rates[8], rel=1e-9)
-    curve = [
-        advisor.predict("a", predictor=size, model=model, active_cores=w).elapsed_s for w in (1, 2, 3, 4, 5, 6, 7, 8)
-    ]
-    assert (np.diff(curve) > 0.0).all()
-    far = advisor.predict("a", predictor=size, model=model, active_cores=64)
-    assert far.elapsed_s == eight
-    assert far.extrapolates > 2.0
-    alone = advisor.predict("a", predictor=size, model=model)
-    assert any("active_cores" in note for note in alone.notes)
-    assert alone.high_s / alone.low_s > 1.5 * far.high_s / far.low_s  # what workers explain is not noise
-
-
-@pytest.mark.parametrize("model", MODELS)
-def test_running_workers_change_nothing_where_a_type_is_not_contended(model: str) -> None:
-    advisor = taught(task_mixes.forces(2_000))
-    alone = advisor.predict("a", predictor=5e6, model=model)
-    beside = advisor.predict("a", predictor=5e6, model=model, active_cores=8)
-    assert (alone.elapsed_s, alone.low_s, alone.high_s) == (beside.elapsed_s, beside.low_s, beside.high_s)
-    assert "active_cores changes nothing: the type is not contended" in beside.notes
+    for rates in report.rates:
+        offline = np.median(mix.times[mix.running == rates.workers_low])
+        assert (size or 1.0) / rates.quantiles[2] == pytest.approx(offline, rel=0.04)
+    found = advisor.predict("a", predictor=size, model="rate_by_workers")
+    assert found.elapsed_s == pytest.approx(mix.times.mean(), rel=0.01)
 
 
 @pytest.mark.parametrize("level", [0.5, 0.8, 0.99])
-@pytest.mark.parametrize("name", ["forces", "sorts", "contended"])
+@pytest.mark.parametrize("name", ["forces", "sorts"])
 def test_intervals_hold_their_share_of_fresh_instances(name: str, level: float) -> None:
     make = getattr(task_mixes, name)
     advisor, fresh = taught(make(seed=21)), make(seed=22)
     model = advisor.task_type("a").ask
-    workers = np.unique(fresh.running) if name == "contended" else [1]
-    held = []
-    for each in workers:
-        rows = fresh.running == each if name == "contended" else np.ones(len(fresh.sizes), np.bool_)
-        active = float(each) if name == "contended" else None
-        found = advisor.predict("a", predictor=fresh.sizes[rows], model=model, active_cores=active, level=level)
-        held.append((found.low_s <= fresh.times[rows]) & (fresh.times[rows] <= found.high_s))
-    assert np.concatenate(held).mean() == pytest.approx(level, abs=0.07)
+    found = advisor.predict("a", predictor=fresh.sizes, model=model, level=level)
+    held = (found.low_s <= fresh.times) & (fresh.times <= found.high_s)
+    assert held.mean() == pytest.approx(level, abs=0.07)
 
 
 # -- what stands around them ----------------------------------------------------------------------------------------------
@@ -201,11 +166,6 @@ def test_a_bad_row_teaches_nothing_and_is_refused_alone() -> None:
         ({"measure": "peak_bytes"}, InvalidValue, "measure"),
         ({"predictor": -1.0}, InvalidValue, "predictor"),
         ({"predictor": np.nan}, InvalidValue, "predictor"),
-        ({"active_cores": -1.0}, InvalidValue, "active_cores"),
-        ({"active_cores": "2"}, InvalidValue, "active_cores"),
-        ({"active_cores": True}, InvalidValue, "active_cores"),
-        ({"model": None, "active_cores": 2}, InvalidValue, "active_cores"),
-        ({"model": "mixture", "active_cores": 2}, InvalidValue, "active_cores"),
         ({"level": 2.0}, InvalidValue, "level"),
     ],
 )  # fmt: skip
@@ -243,9 +203,8 @@ def test_task_events_teach_with_the_workers_that_ran() -> None:
     assert reported["kernel"] == advisor.task_type("kernel").as_dict()
     assert {*reported} == {"kernel", "other"}
     assert advisor.task_type("kernel").verdict == "contended"
-    for workers, times in truth.items():
-        found = advisor.predict("kernel", predictor=1000.0, model="rate_by_workers", active_cores=workers)
-        assert found.elapsed_s == pytest.approx(np.mean(times), rel=0.05)
+    for rates in advisor.task_type("kernel").rates:
+        assert 1000.0 / rates.quantiles[2] == pytest.approx(np.mean(truth[rates.workers_low]), rel=0.05)
     assert engine.apply_event(("p", bytes(16)), 1, events)["replayed"]
     assert advisor.task_type("kernel").count == 400
 
@@ -267,7 +226,7 @@ def test_the_state_is_of_one_size_and_comes_back_byte_for_byte() -> None:
     assert again.to_bytes() == data
     for name in ("a", "b"):
         assert again.task_type(name) == advisor.task_type(name)
-    asked = {"predictor": 3e6, "model": "support_points", "active_cores": 4}
+    asked = {"predictor": 3e6, "model": "support_points"}
     assert again.predict("a", **asked) == advisor.predict("a", **asked)
     with pytest.raises(StateDamaged):
         Advisor.from_bytes(data[:-1000] + data[-900:])

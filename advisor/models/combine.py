@@ -15,31 +15,14 @@ from __future__ import annotations
 
 import numpy as np
 
-from advisor.models.cells import (
-    CENTRE,
-    COARSENESS,
-    COUNT,
-    KEY,
-    MACHINE,
-    MEAN,
-    MODEL,
-    OUTLIER,
-    RUNS,
-    SCATTER,
-    SEEN,
-    SEEN_RUNS,
-    coarsen,
-    fade,
-    key_of,
-    least_at,
-    place_of_machine,
-    rebuild_cells,
-)  # fmt: skip
+from advisor.models.base_words import *
+from advisor.models.cells import *
 from advisor.models.cores_seen import fade_seen, merge_seen
 from advisor.models.drift import DRIFTED, DRIFTED_AT, FADED, forget_slow, restart
-from advisor.models.layout import AT, FIRST_SOLVE, WORDS, empty_record
+from advisor.models.layout import AT as BASE
+from advisor.models.layout import FIRST_SOLVE, WORDS, empty_record
 from advisor.models.learner import BIAS, COVERED, ERROR, SCORES, SKEW, WIDTH
-from advisor.models.learner_layout import CELLS, LANES, MACHINES_MAX, RUNS_LEAST, key_bits
+from advisor.models.learner_layout import *
 from advisor.models.sums import SMALLEST, relocate
 from advisor.models.sums import coarsen as coarsen_sketch
 from advisor.models.weighting import solve_weighting
@@ -48,7 +31,7 @@ EMPTY = empty_record()
 
 
 def _words(*names: str):
-    return np.array([word for name in names for word in range(AT[name].start, AT[name].stop)], np.int64)
+    return np.array([word for name in names for word in range(BASE[name].start, BASE[name].stop)], np.int64)
 
 
 COUNTED = _words("rows", "extra_runs", "failed", "unfinished", "changes", "outliers", "start", "unscored")
@@ -63,13 +46,6 @@ TESTED = _words(
 # What is forgotten of a component: all but counts.
 COUNTS = "rows", "extra_runs", "failed", "unfinished", "changes", "outliers", "changed_at", "changed_by", "dimensions"
 DROPPED = np.setdiff1d(np.arange(WORDS), _words(*COUNTS, "forgotten"))
-ROWS, START, SOLVE_AT, UNSCORED, FORGOTTEN, DIMENSIONS, CHANGED_AT, CHANGED_BY = (
-    AT[name].start
-    for name in ("rows", "start", "solve_at", "unscored", "forgotten", "dimensions", "changed_at", "changed_by")
-)
-ORIGIN, SCALE, X_HIGH, CELL_EXPONENT, P_LOW, P_HIGH, TOP_PREDICTOR = (
-    AT[name].start for name in ("origin", "scale", "x_high", "cell_exponent", "p_low", "p_high", "top_predictor")
-)
 
 
 def merge_sums(base, slot, other, there):

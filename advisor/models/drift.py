@@ -23,6 +23,7 @@ from math import sqrt
 
 import numpy as np
 
+from advisor.models.base_words import *
 from advisor.models.layout import AT, COEFFICIENTS, FIRST_SOLVE
 from advisor.models.learner_layout import AT as RECORD
 from advisor.models.learner_layout import (
@@ -75,16 +76,6 @@ LEVEL_MASK, REST_MASK, CAUTION_MASK, SCORED_MASK = (1 << 16) - 1, (1 << 32) - 1,
 QUICK_RESIDUAL, PATIENT_RESIDUAL = 2.0, 3.3
 PATIENT_STEP = ALARM // 32  # 32 rows beyond a factor of ten are a change, 20 are none
 
-ROWS, START, SOLVE_AT, FORGOTTEN, T_LOW, W_FLOOR, W_COEFFICIENTS = (
-    AT[name].start for name in ("rows", "start", "solve_at", "forgotten", "t_low", "w_floor", "w_coefficients")
-)
-CENTRE, RATE, LEVELS, RISE, FALL, Z_SUM, Z_SQUARE, CHANGES, OUTLIERS, CHANGED_AT, CHANGED_BY = (
-    AT[name].start
-    for name in (
-        "drift_centre", "drift_rate", "drift_levels", "drift_rise", "drift_fall", "drift_sum", "drift_square", "changes",
-        "outliers", "changed_at", "changed_by",
-    )
-)  # fmt: skip
 SUMS = {  # that fade, and the power of a time that each grows with: 1 / t**2 is the weight of the first three
     "gram": -2, "right": -1, "square": 0, "least_gram": 0, "least_right": 1, "least_square": 2,
     "top_runs": 0, "top_sum": 1, "cell_runs": 0, "cell_sum": 0, "cell_square": 0,
@@ -96,18 +87,18 @@ WITHIN, BEYOND, CHANGED = 0, 1, 2  # what a row is found to be
 
 def test_row(w, n, e):
     """Return whether a row of residual e (log2) is WITHIN what was expected, BEYOND it, or reveals that speed has CHANGED."""
-    rate = w[RATE]
+    rate = w[DRIFT_RATE]
     tested = rate > 0.0
-    off = e - w[CENTRE]
+    off = e - w[DRIFT_CENTRE]
     z = int(np.rint(min(max(off * (rate if tested else float(UNIT)), -1e6), 1e6)))
     outlier = tested and abs(z) > REACH
     if outlier:
         n[OUTLIERS] += 1
     z = min(max(z, -REACH), REACH)
-    n[LEVELS] += 1
-    n[Z_SUM] += z
-    n[Z_SQUARE] += z * z
-    levels = n[LEVELS]
+    n[DRIFT_LEVELS] += 1
+    n[DRIFT_SUM] += z
+    n[DRIFT_SQUARE] += z * z
+    levels = n[DRIFT_LEVELS]
     if not tested or (levels >> FALL_BITS == 0 and abs(z) <= SLACK):
         return BEYOND if outlier else WITHIN
     step = min(abs(z), CLIP) - SLACK
@@ -118,9 +109,9 @@ def test_row(w, n, e):
     rise = max((levels >> RISE_BITS) + (step if z > 0 else against if z < 0 else -SLACK), 0)
     fall = max((levels >> FALL_BITS & LEVEL_MASK) + (step if z < 0 else against if z > 0 else -SLACK), 0)
     added = (int(np.rint(e * E_UNIT)) << ROWS_BITS) + 1
-    n[RISE] = n[RISE] + added if rise > 0 else 0
-    n[FALL] = n[FALL] + added if fall > 0 else 0
-    n[LEVELS] = rise << RISE_BITS | fall << FALL_BITS | levels & REST_MASK
+    n[DRIFT_RISE] = n[DRIFT_RISE] + added if rise > 0 else 0
+    n[DRIFT_FALL] = n[DRIFT_FALL] + added if fall > 0 else 0
+    n[DRIFT_LEVELS] = rise << RISE_BITS | fall << FALL_BITS | levels & REST_MASK
     if rise >= ALARM or fall >= ALARM:
         return CHANGED
     return BEYOND if outlier else WITHIN
@@ -128,8 +119,8 @@ def test_row(w, n, e):
 
 def bound_of(w, e):
     """Return the residual (log2) at which a row BEYOND is learned by the sums."""
-    reach = REACH_SCALES * (UNIT / w[RATE])
-    return w[CENTRE] + (reach if e > w[CENTRE] else -reach)
+    reach = REACH_SCALES * (UNIT / w[DRIFT_RATE])
+    return w[DRIFT_CENTRE] + (reach if e > w[DRIFT_CENTRE] else -reach)
 
 
 def quick(n):
@@ -144,29 +135,31 @@ def settle(w, n, grown, averaged):
     `averaged`: 1 where rows are compared with a mean, 0 with a single run. The log of a mean of k runs lies above the mean of
     logs by (ln 2 / 2) scale**2 (1 - 1/k).
     """
-    scored = n[LEVELS] & SCORED_MASK
-    caution = n[LEVELS] >> CAUTION_BITS & CAUTION_MASK
+    scored = n[DRIFT_LEVELS] & SCORED_MASK
+    caution = n[DRIFT_LEVELS] >> CAUTION_BITS & CAUTION_MASK
     if scored >= ROWS_MIN:
         many = float(scored)
-        mean = float(n[Z_SUM]) / UNIT / many
-        square = float(n[Z_SQUARE]) / (UNIT * UNIT) / many
-        unit = UNIT / (w[RATE] if w[RATE] > 0.0 else float(UNIT))
+        mean = float(n[DRIFT_SUM]) / UNIT / many
+        square = float(n[DRIFT_SQUARE]) / (UNIT * UNIT) / many
+        unit = UNIT / (w[DRIFT_RATE] if w[DRIFT_RATE] > 0.0 else float(UNIT))
         caution = max(caution - (0 if quick(n) else 1), 0)
         spread = unit * sqrt(max(square - mean * mean, 0.0) * (many / (many - 1.0)))
         spread = max(spread, SCALE_MIN) * (1.0 + INFLATION / sqrt(many)) * (1.0 + CAUTION_STEP * caution)
         share = many / (many + PRIOR_ROWS)
         bounded = min(spread, SPREAD_MAX)
-        w[CENTRE] = share * (w[CENTRE] + mean * unit) - (1.0 - share) * (HALF_LN2 * bounded * bounded * averaged)
-        w[RATE] = UNIT / spread
+        w[DRIFT_CENTRE] = share * (w[DRIFT_CENTRE] + mean * unit) - (1.0 - share) * (
+            HALF_LN2 * bounded * bounded * averaged
+        )
+        w[DRIFT_RATE] = UNIT / spread
     if grown:
-        w[RATE] = 0.0
+        w[DRIFT_RATE] = 0.0
     if grown or scored >= ROWS_MIN:
         scored = 0
-        n[Z_SUM] = 0
-        n[Z_SQUARE] = 0
-    n[LEVELS] = caution << CAUTION_BITS | scored
-    n[RISE] = 0
-    n[FALL] = 0
+        n[DRIFT_SUM] = 0
+        n[DRIFT_SQUARE] = 0
+    n[DRIFT_LEVELS] = caution << CAUTION_BITS | scored
+    n[DRIFT_RISE] = 0
+    n[DRIFT_FALL] = 0
 
 
 def change(w, n):
@@ -177,16 +170,16 @@ def change(w, n):
     w = 1 / m**2 and all, and discounted to `RETAINED_ROWS` rows. The component is then of age 32: the model is solved
     again after 16 more rows, and then at 64, 128, ...
     """
-    risen = n[LEVELS] >> RISE_BITS >= ALARM
-    word = n[RISE] if risen else n[FALL]
+    risen = n[DRIFT_LEVELS] >> RISE_BITS >= ALARM
+    word = n[DRIFT_RISE] if risen else n[DRIFT_FALL]
     since = float(max(word & ROWS_MASK, 1))
-    reach = REACH_SCALES * (UNIT / w[RATE])
-    ratio = float(word >> ROWS_BITS) / (since * E_UNIT) - w[CENTRE]
+    reach = REACH_SCALES * (UNIT / w[DRIFT_RATE])
+    ratio = float(word >> ROWS_BITS) / (since * E_UNIT) - w[DRIFT_CENTRE]
     ratio = min(max(ratio, -RATIO_MAX), RATIO_MAX)
     learned = exp2_of(min(max(ratio, -reach), reach))
     evidence = max(n[ROWS] - w[FORGOTTEN], 1.0)
     r = exp2_of(ratio)
-    caution = (n[LEVELS] >> CAUTION_BITS) & CAUTION_MASK
+    caution = (n[DRIFT_LEVELS] >> CAUTION_BITS) & CAUTION_MASK
     caution = min(caution + (1 if quick(n) else 0), CAUTION_MAX)
     carry(w, n, r, r / (1.0 + min(since / evidence, 1.0) * (learned - 1.0)), RETAINED_ROWS)
     begin_young(n)
@@ -194,7 +187,7 @@ def change(w, n):
     n[CHANGED_AT] = n[ROWS]
     w[CHANGED_BY] = ratio
     restart(w, n)
-    n[LEVELS] = caution << CAUTION_BITS
+    n[DRIFT_LEVELS] = caution << CAUTION_BITS
     return ratio
 
 
@@ -221,13 +214,13 @@ def begin_young(n):
 
 def restart(w, n):
     """Forget centre, scale and levels; the next solve but one brings a test again."""
-    w[CENTRE] = 0.0
-    w[RATE] = 0.0
-    n[LEVELS] = 0
-    n[RISE] = 0
-    n[FALL] = 0
-    n[Z_SUM] = 0
-    n[Z_SQUARE] = 0
+    w[DRIFT_CENTRE] = 0.0
+    w[DRIFT_RATE] = 0.0
+    n[DRIFT_LEVELS] = 0
+    n[DRIFT_RISE] = 0
+    n[DRIFT_FALL] = 0
+    n[DRIFT_SUM] = 0
+    n[DRIFT_SQUARE] = 0
 
 
 def score_level(r, n, mean, step, variance, weight):

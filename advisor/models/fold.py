@@ -29,24 +29,8 @@ from advisor.models.asked_points import (
     predict_points,
     room_of,
 )  # fmt: skip
-from advisor.models.cells import (
-    COUNT,
-    LN_ELAPSED_MAX,
-    LN_ELAPSED_MIN,
-    MEAN,
-    NOWHERE,
-    OUTLIER,
-    RELATIVE,
-    SEEN,
-    SEEN_RUNS,
-    UNKNOWN,
-    carry_level,
-    cell_with,
-    expected,
-    key_of,
-    place_of_machine,
-    standing_for,
-)  # fmt: skip
+from advisor.models.base_words import *
+from advisor.models.cells import *
 from advisor.models.combine import forget_cells, forget_sums, merge_cells_of, merge_sums
 from advisor.models.contention import FIELDS as CONTENTION
 from advisor.models.contention import LAYOUT as CONTENTION_LAYOUT
@@ -72,9 +56,9 @@ from advisor.models.drift import (
     slow_drift,
     test_row,
 )  # fmt: skip
-from advisor.models.layout import AT, COEFFICIENTS, FIRST_SOLVE, NOISE, WORDS
+from advisor.models.layout import COEFFICIENTS, FIRST_SOLVE, NOISE, WORDS
 from advisor.models.learner import learn
-from advisor.models.learner_layout import AXES_MAX, CELLS, LANES, RETAINED_RUNS, RUN_SD, SLOW_RETAINED, LearnerTable
+from advisor.models.learner_layout import *
 from advisor.models.logarithm import LN2, exp2_of, log2_of, rough_log2_of
 from advisor.models.posterior import predict
 from advisor.models.process import SHARE, lay_out, refresh, settle, solve_laid_out
@@ -82,12 +66,6 @@ from advisor.models.records import RecordTable
 from advisor.models.sums import add_sums, add_to_sketch, hold, two_step
 from advisor.models.weighting import TRUST, W_COEFFICIENTS, fit_cone, knows, solve_weighting, weigh
 
-ROWS, UNFINISHED, START, SOLVE_AT, UNSCORED, ERROR, ORIGIN, SCALE = (
-    AT[name].start for name in ("rows", "unfinished", "start", "solve_at", "unscored", "error", "origin", "scale")
-)
-X_LOW, X_HIGH, T_LOW, T_HIGH, RATE, CENTRE = (
-    AT[name].start for name in ("x_low", "x_high", "t_low", "t_high", "drift_rate", "drift_centre")
-)
 DRIFTED_MOST = 100.0  # ln of all drift that was followed, either way
 SPREAD_MOST = 1.0  # sd of ln t up to which a killed run is learned as longer than it was
 ROWS_AHEAD = 2  # whose memory is asked for: each has some 70 lines, and the nearest cache several hundred
@@ -183,11 +161,11 @@ def test_against(w, n, r, has, beside, model, x, p, t):
         if judged:
             residual = -rough_log2_of(weighed / t)
     if judged:
-        rate = w[RATE]
-        outlier = rate > 0.0 and abs(np.rint((residual - w[CENTRE]) * rate)) > REACH
+        rate = w[DRIFT_RATE]
+        outlier = rate > 0.0 and abs(np.rint((residual - w[DRIFT_CENTRE]) * rate)) > REACH
         # The sums bound a row that their own rough model finds an outlier as well, where it knows such rows.
         if outlier and not (
-            knows(w, n, W_COEFFICIENTS, x, p) and abs((rough_log2_of(weighed / t) + w[CENTRE]) * rate) <= REACH
+            knows(w, n, W_COEFFICIENTS, x, p) and abs((rough_log2_of(weighed / t) + w[DRIFT_CENTRE]) * rate) <= REACH
         ):
             learned = t * exp2_of(bound_of(w, residual) - residual)
         if reported:

@@ -24,8 +24,9 @@ import numpy as np
 
 from advisor import kernels
 from advisor.models.asked_points import place_logs, room_of
+from advisor.models.base_words import CELL_EXPONENT, CELL_RUNS, CELL_SQUARE, CELL_SUM, X_HIGH, X_LOW
 from advisor.models.cells import ABSOLUTE, RELATIVE
-from advisor.models.layout import AT, CELLS
+from advisor.models.layout import CELLS
 from advisor.models.layout import WORDS as BASE_WORDS
 from advisor.models.learner_layout import AXES_MAX, LANES, LearnerTable
 from advisor.models.learner_layout import CELLS as CELLS_LEARNED
@@ -35,9 +36,6 @@ from advisor.models.prediction import SD_MAX
 from advisor.models.process import DOUBT, SHARE
 from advisor.models.table import Table
 
-X_LOW, X_HIGH, EXPONENT, RUNS, SUM, SQUARE = (
-    AT[name].start for name in ("x_low", "x_high", "cell_exponent", "cell_runs", "cell_sum", "cell_square")
-)
 POINTS_MAX = max(2 * CELLS, CELLS_LEARNED)  # of a load: two a cell of the sketch, or the learner's own cells
 NODES = 6  # points of the load at which speedups are asked for
 LOG_LEAST = 1e-9  # of two times: closer ones are one
@@ -56,17 +54,17 @@ def load_points(w, found, shares):
     """
     runs, count = 0.0, 0
     for cell in range(CELLS):
-        runs += w[RUNS + cell]
+        runs += w[CELL_RUNS + cell]
     if runs == 0.0:
         return 0
     low, high = w[X_LOW], max(w[X_LOW], w[X_HIGH])
-    width = ldexp(1.0, int(w[EXPONENT])) if w[EXPONENT] > -np.inf else 1.0
+    width = ldexp(1.0, int(w[CELL_EXPONENT])) if w[CELL_EXPONENT] > -np.inf else 1.0
     for cell in range(CELLS):
-        if w[RUNS + cell] == 0.0:
+        if w[CELL_RUNS + cell] == 0.0:
             continue
-        mean = w[SUM + cell] / w[RUNS + cell]
-        sd = sqrt(max(w[SQUARE + cell] / w[RUNS + cell] - mean * mean, 0.0))
-        share = w[RUNS + cell] / runs * 0.5
+        mean = w[CELL_SUM + cell] / w[CELL_RUNS + cell]
+        sd = sqrt(max(w[CELL_SQUARE + cell] / w[CELL_RUNS + cell] - mean * mean, 0.0))
+        share = w[CELL_RUNS + cell] / runs * 0.5
         # A cell of few, uneven predictors can have mean - sd below its edge; x stays within what was seen.
         for side in range(2):
             x = min(max(cell * width + mean + (sd if side else -sd), low), high)

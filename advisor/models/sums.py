@@ -15,16 +15,10 @@ from math import comb, frexp, ldexp
 
 import numpy as np
 
-from advisor.models.layout import AT, CELLS, COEFFICIENTS, MOMENTS
+from advisor.models.base_words import *
+from advisor.models.layout import CELLS, COEFFICIENTS, MOMENTS
 from advisor.models.logarithm import POWER_ZERO, POWERS
 
-X_LOW, X_HIGH, P_LOW, P_HIGH, T_LOW = (AT[name].start for name in ("x_low", "x_high", "p_low", "p_high", "t_low"))
-ORIGIN, SCALE, GRAM, RIGHT, SQUARE = (AT[name].start for name in ("origin", "scale", "gram", "right", "square"))
-CELL_EXPONENT, CELL_RUNS, CELL_SUM, CELL_SQUARE = (
-    AT[name].start for name in ("cell_exponent", "cell_runs", "cell_sum", "cell_square")
-)
-LEAST_GRAM, LEAST_RIGHT, LEAST_SQUARE = (AT[name].start for name in ("least_gram", "least_right", "least_square"))
-TOP_PREDICTOR, TOP_RUNS, TOP_SUM = (AT[name].start for name in ("top_predictor", "top_runs", "top_sum"))
 BLOCKS = (  # of sums over powers of u: first word, powers
     *((GRAM + MOMENTS * q, MOMENTS) for q in range(3)),
     *((RIGHT + COEFFICIENTS * q, COEFFICIENTS) for q in range(2)),

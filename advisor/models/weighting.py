@@ -26,6 +26,7 @@ from math import frexp, ldexp, sqrt
 
 import numpy as np
 
+from advisor.models.base_words import *
 from advisor.models.drift import settle
 from advisor.models.layout import AT, CELLS, COEFFICIENTS, DEGREE_MAX, FIRST_SOLVE, MOMENTS, NOISE
 from advisor.models.logarithm import SHORT_ABOVE, SHORT_MASK, long_of, short
@@ -42,15 +43,6 @@ CORES_MASK = (1 << CORES_BITS) - 1
 COLUMNS = 2 * COEFFICIENTS  # u**j p**-q, in the order of right
 SPAN_LEAST = 1e-30  # of predictors: what is divided by, where they are all one
 
-ROWS, START, SOLVE_AT, X_LOW, X_HIGH, P_LOW, P_HIGH, T_LOW = (
-    AT[name].start for name in ("rows", "start", "solve_at", "x_low", "x_high", "p_low", "p_high", "t_low")
-)
-ORIGIN, SCALE, GRAM, RIGHT, SQUARE, CELL_RUNS = (
-    AT[name].start for name in ("origin", "scale", "gram", "right", "square", "cell_runs")
-)
-W_COEFFICIENTS, W_LOW, W_HIGH, W_FLOOR, W_CORES = (
-    AT[name].start for name in ("w_coefficients", "w_low", "w_high", "w_floor", "w_cores")
-)
 # Of a model's words, from its first coefficient on.
 AT_LOW, AT_HIGH, AT_FLOOR, AT_CORES = (word - W_COEFFICIENTS for word in (W_LOW, W_HIGH, W_FLOOR, W_CORES))
 

@@ -1,10 +1,10 @@
 """How much longer a component takes while others are busy: T(p, others) = T(p) (1 + kappa others), in constant space.
 
 `others` = max(active_cores - p, 0) are the cores of the machine that were busy with something else while a run took place.
-Learned in epochs, by the rows of a component that tell them: epoch k ends at row 16 * 2**k since they began. In an epoch
+Learned in epochs, by the rows of a component that tell them: one ends where the weighting model m is solved again. In an epoch
 
-- a copy m of the weighting model, and kappa, stand still: each row is corrected, t' = t / (1 + kappa others), kappa being
-  shrunk as in answers, before anything else learns from it, so that the curve T(p) is that of an idle machine;
+- kappa stands still: each row is corrected, t' = t / (1 + kappa others), kappa being shrunk as in answers, before anything else
+  learns from it, so that the curve T(p) is that of an idle machine;
 - r = t / (1 + kappa others) / m is gathered into the sums of its least squares on (1, log2 p, log2(p)**2, d),
   d = others / (1 + kappa others). If m is right up to a factor b, r = b (1 + (true kappa - kappa) d) exactly. The logs of p
   take what m itself has learned of contention where busy cores go with cores given.
@@ -28,20 +28,16 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from advisor.models.layout import FIRST_SOLVE
 from advisor.models.logarithm import log2_of
 from advisor.models.records import Field, RecordTable, offsets
-from advisor.models.weighting import AT_CORES, AT_FLOOR, AT_LOW, knows, weigh
+from advisor.models.weighting import W_FLOOR, knows, weigh
 
 TERMS = 4  # 1, log2 p, log2(p)**2, d
 D, R = TERMS - 1, TERMS  # places of d and r among the terms
 PAIRS = TERMS * (TERMS + 1) // 2  # of terms, each once: the upper triangle, line by line
-FIRST_ROWS = FIRST_SOLVE  # rows of the first epoch: the weighting model needs as many
 RATIO_MOST = 4.0  # a row that took more of its prediction counts as so much: an outlier does not decide
 KAPPA_MAX = 10.0  # one busy core that makes a run take 11 times as long is no contention but an exclusion
 OLD_SHARE = 0.5  # of the precision known before that an epoch of as many rows takes: an older model judged those rows
-EVERY_ROW = 2_048  # rows of a component that are all gathered, kappa being known to a few percent; then every 16th
-THINNED = 15
 ROWS_LEAST = 3 * TERMS  # rows of an epoch that a slope needs
 ALIKE = 1e-6  # share of the variance of d that the other terms leave: below, d tells nothing of its own
 CARRIED_LEAST = 0.05  # share of a time by which a curve may be off before it is carried, which costs it its evidence
@@ -53,23 +49,17 @@ FIELDS: tuple[Field, ...] = (
     ("contended", 1, "i", 0),  # of them, those with others
     ("kappa", 1, "f", 0),  # as far as known: what rows are corrected by, before it is shrunk
     ("precision", 1, "f", 0),  # 1 / variance of it
-    ("start", 1, "i", 0),  # rows when epochs began, or began anew
-    ("solve_at", 1, "i", FIRST_ROWS),  # rows at which the epoch ends
+    ("start", 1, "i", 0),  # rows when the epoch began
     ("sum_rows", 1, "i", 0),  # rows in the sums
     ("gram", PAIRS, "f", 0),
     ("right", TERMS, "f", 0),
     ("square", 1, "f", 0),
-    # The copy of the weighting model: coefficients, low, high, floor, which is 0 where there is none, and cores.
-    ("model", AT_LOW, "i", 0),
-    ("range", AT_CORES - AT_LOW, "f", 0),
-    ("cores", 1, "i", 0),
 )
-NAME, LAYOUT = "contention", "contention-1"
+NAME, LAYOUT = "contention", "contention-2"
 AT = offsets(FIELDS)
-ROWS, CONTENDED, KAPPA, PRECISION, START, SOLVE_AT, SUM_ROWS, GRAM, RIGHT, SQUARE, MODEL = (
-    at.start for name, at in AT.items() if name not in ("component", "range", "cores")
+ROWS, CONTENDED, KAPPA, PRECISION, START, SUM_ROWS, GRAM, RIGHT, SQUARE = (
+    at.start for name, at in AT.items() if name != "component"
 )
-END = AT["cores"].stop
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,16 +111,12 @@ def correction(c, k, others):
     return 1.0 + shrunk(c) * others
 
 
-def add_to_epoch(c, k, x, p, t, others, count):
-    """Add a row to the sums of its epoch: all of the first, then one in 16, within what the copied model knows."""
-    if (
-        (k[ROWS] > EVERY_ROW and k[ROWS] & THINNED != 0)
-        or not c[MODEL + AT_FLOOR] > 0.0
-        or not knows(c, k, MODEL, x, p)
-    ):
+def add_to_epoch(c, k, w, n, x, p, t, others, count):
+    """Add a row to the sums of its epoch, within what the weighting model of the component's words knows."""
+    if not (w[W_FLOOR] > 0.0 and knows(w, n, x, p)):
         return
     within = 1.0 + c[KAPPA] * others
-    r = min(t / within / weigh(c, k, MODEL, x, p), RATIO_MOST)
+    r = min(t / within / weigh(w, n, x, p), RATIO_MOST)
     ell = log2_of(p)
     terms = (1.0, ell, ell * ell, others / within)
     number = GRAM
@@ -144,14 +130,17 @@ def add_to_epoch(c, k, x, p, t, others, count):
 
 
 def end_epoch(c, k):
-    """Add what the epoch of a component has shown; `begin_epoch` follows.
+    """Add what the epoch of a component has shown, and begin the next.
 
     Return the factor by which rows of this epoch should have been shorter than they were learned; 1 where that is little.
     """
-    step, certainty, mean_d = slope_in(c, k)
+    (step, certainty, mean_d), new = slope_in(c, k), k[ROWS] - k[START]
+    k[START] = k[ROWS]
+    for word in range(SUM_ROWS, SQUARE + 1):
+        c[word] = 0.0
     if certainty == 0.0:
         return 1.0
-    corrected_by, new = shrunk(c), (k[ROWS] - k[START]) // 2  # an epoch has half of the rows since they began
+    corrected_by = shrunk(c)
     aged = OLD_SHARE * min(1.0, new / max(k[ROWS] - new, 1))
     before = (1.0 - aged) * c[PRECISION]
     both = before + certainty
@@ -159,16 +148,6 @@ def end_epoch(c, k):
     c[KAPPA], c[PRECISION] = min(max(moved, 0.0), KAPPA_MAX), both
     factor = 1.0 / (1.0 + (shrunk(c) - corrected_by) * mean_d)
     return factor if abs(factor - 1.0) >= CARRIED_LEAST else 1.0
-
-
-def begin_epoch(c, k, model, n):
-    """Begin an epoch of as many rows as there were, with the weighting model of now: words of a component from `n` on."""
-    for word in range(GRAM, MODEL):
-        c[word] = 0.0
-    for word in range(END - MODEL):
-        c[MODEL + word] = model[n + word]
-    k[SUM_ROWS] = 0
-    k[SOLVE_AT] = 2 * k[ROWS] - k[START]
 
 
 def slope_in(c, k):
@@ -209,10 +188,9 @@ def slope_in(c, k):
 
 
 def _restart(table: RecordTable, place: int) -> None:
-    """Begin with epochs anew."""
+    """Begin an epoch."""
     table.words[place, SUM_ROWS:] = 0.0
     table.int_field("start")[place] = table.int_field("rows")[place]
-    table.int_field("solve_at")[place] = table.int_field("rows")[place] + FIRST_ROWS
 
 
 def forget(table: RecordTable, place: int, keep: float) -> None:

@@ -34,9 +34,7 @@ from advisor.models.cells import *
 from advisor.models.combine import forget_cells, forget_sums, merge_cells_of, merge_sums
 from advisor.models.contention import FIELDS as CONTENTION
 from advisor.models.contention import LAYOUT as CONTENTION_LAYOUT
-from advisor.models.contention import ROWS as CONTENTION_ROWS
-from advisor.models.contention import SOLVE_AT as EPOCH_ENDS
-from advisor.models.contention import add_to_epoch, begin_epoch, correction, end_epoch
+from advisor.models.contention import add_to_epoch, correction, end_epoch
 from advisor.models.core_rule import choose_among, choose_at, noise_of
 from advisor.models.cores_seen import note_run
 from advisor.models.covariance import LEVEL, RESIDUAL, STRAIGHT, features_at, further_at
@@ -64,7 +62,7 @@ from advisor.models.posterior import predict
 from advisor.models.process import SHARE, lay_out, refresh, settle, solve_laid_out
 from advisor.models.records import RecordTable
 from advisor.models.sums import add_sums, add_to_sketch, hold, two_step
-from advisor.models.weighting import TRUST, W_COEFFICIENTS, fit_cone, knows, solve_weighting, weigh
+from advisor.models.weighting import TRUST, fit_cone, knows, solve_weighting, weigh
 
 DRIFTED_MOST = 100.0  # ln of all drift that was followed, either way
 SPREAD_MOST = 1.0  # sd of ln t up to which a killed run is learned as longer than it was
@@ -143,7 +141,7 @@ def test_against(w, n, r, has, beside, model, x, p, t):
 
     Return what the test found, whether the row is an outlier, the time that the sums learn, and that which weighs it.
     """
-    weighed = weigh(w, n, W_COEFFICIENTS, x, p)
+    weighed = weigh(w, n, x, p)
     w[ERROR] += min(abs(t - weighed) / max(t, weighed), 1.0)  # bounded, as the score of learner.score
     found, outlier, learned, residual, judged, reported = WITHIN, False, t, 0.0, False, True
     if has:
@@ -157,16 +155,14 @@ def test_against(w, n, r, has, beside, model, x, p, t):
                 own = log2_of(t / r[MEAN + beside])
                 residual = own if abs(own) < abs(residual) else residual
     else:
-        judged = knows(w, n, W_COEFFICIENTS, x, p)
+        judged = knows(w, n, x, p)
         if judged:
             residual = -rough_log2_of(weighed / t)
     if judged:
         rate = w[DRIFT_RATE]
         outlier = rate > 0.0 and abs(np.rint((residual - w[DRIFT_CENTRE]) * rate)) > REACH
         # The sums bound a row that their own rough model finds an outlier as well, where it knows such rows.
-        if outlier and not (
-            knows(w, n, W_COEFFICIENTS, x, p) and abs((rough_log2_of(weighed / t) + w[DRIFT_CENTRE]) * rate) <= REACH
-        ):
+        if outlier and not (knows(w, n, x, p) and abs((rough_log2_of(weighed / t) + w[DRIFT_CENTRE]) * rate) <= REACH):
             learned = t * exp2_of(bound_of(w, residual) - residual)
         if reported:
             found = test_row(w, n, residual)
@@ -197,7 +193,7 @@ def beyond_bound(w, n, r, m, has, axes, x, p, machine, bound, solution, scratch,
         expected_s = exp2_of(min(max(out[0], LN_ELAPSED_MIN), LN_ELAPSED_MAX) / LN2)
         spread = min(max(sqrt(r[RELATIVE]), RUN_SD), SPREAD_MOST)
     elif n[ROWS] - n[START] >= FIRST_SOLVE:
-        expected_s = weigh(w, n, W_COEFFICIENTS, x, p)
+        expected_s = weigh(w, n, x, p)
     found = min(bound * (1.0 + spread), ELAPSED_MAX_S)
     return found if found > expected_s else 0.0
 
@@ -227,12 +223,14 @@ def fold_rows(
         if ahead < len(slots):
             fetch_ahead(base, slots[ahead], learners, places[ahead])
         place_row(point, axes, predictors, cores, i)
-        t = times[i]
+        t, w = times[i], base[slots[i]]
+        n = w.view(np.int64)
+        due = n[SOLVE_AT]
         if homes[i] != ABSENT:
             c = contentions[homes[i]]
             k = c.view(np.int64)
             t /= correction(c, k, others[i])
-            add_to_epoch(c, k, product_of(point, axes), cores[i], times[i], others[i], counts[i])
+            add_to_epoch(c, k, w, n, product_of(point, axes), cores[i], times[i], others[i], counts[i])
         ratio = fold_one(
             base, slots[i], learners, places[i], axes, point, t, counts[i], machines[i], solution, scratch, out
         )
@@ -241,19 +239,12 @@ def fold_rows(
             ratios[changes] = ratio
             changes += 1
         if homes[i] != ABSENT:
-            fold_contention(base, slots[i], learners, places[i], contentions[homes[i]], times[i])
+            w[T_HIGH] = max(w[T_HIGH], times[i])  # as it was measured
+            if n[SOLVE_AT] != due:
+                factor = end_epoch(c, k)
+                if factor != 1.0:
+                    carry_one(base, slots[i], learners, places[i], factor)
     return changes
-
-
-def fold_contention(base, slot, learners, place, c, t):
-    """Note the time that was measured of a row; where it ends an epoch, learn what that shows of contention."""
-    w, k = base[slot], c.view(np.int64)
-    w[T_HIGH] = max(w[T_HIGH], t)
-    if k[CONTENTION_ROWS] == k[EPOCH_ENDS]:
-        factor = end_epoch(c, k)
-        if factor != 1.0:
-            carry_one(base, slot, learners, place, factor)
-        begin_epoch(c, k, w, W_COEFFICIENTS)
 
 
 def fetch_ahead(base, slot, learners, place):
@@ -350,7 +341,7 @@ def _examples() -> Iterator[tuple[str, tuple[Any, ...]]]:
     yield "cross_covariance", (*asked, np.zeros((1, 1)), some, solution, scratch, point, white, rows)
     yield "merge_sums", (base, 0, base, 0)
     yield "merge_cells_of", (records, 0, records, 0, 2)
-    yield "fit_cone", (base[0], np.zeros(2 * COEFFICIENTS), 1.0, 0.0, 0.0, 1.0)
+    yield "fit_cone", (base[0], np.zeros(2 * COEFFICIENTS), 1.0, 0.0, 0.0, 1.0, 1)
     yield "forget_sums", (base, 0, 0.5)
     yield "forget_cells", (records, 0, 0.5)
 

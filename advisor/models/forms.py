@@ -4,7 +4,7 @@
     joint k        T = (1 - a + a/p) S(u), S of degree k         the law of paper 1, by name
     two_step       the same, as the paper fits it                by name
 
-`amdahl` is the best fit in a cone of Bernstein polynomials (`weighting.fit_cone`) over the cores seen: positive there, whatever
+`amdahl` is the best fit in a cone of Bernstein polynomials (`weighting.fit_cone`) over what was seen: positive there, whatever
 the rows were, so that nothing has to be chosen by evidence; it may rise with p, as threads cost small inputs. For a given a the
 joint form is linear least squares; a minimises its residual R(a) on [0, 1]. In two steps, S(x) is fitted, unweighted, to the
 rows at the fewest cores p_min, and a comes from the rows at the highest (cores, then predictor): with r = T / S(x*),
@@ -29,14 +29,17 @@ from advisor.domain.vectors import Floats
 from advisor.models.elimination import TINY, Elimination
 from advisor.models.fold import KERNELS
 from advisor.models.layout import AT, COEFFICIENTS, MOMENTS
+from advisor.models.sums import relocate
 
 Numbers = list[float]
 
 # Of the serial fraction 1 - a: at 2**20 cores, the most that are legal, a serial fraction of 2**-20 still doubles the time.
 SERIAL_MIN = 2.0**-22
+SWEEPS = 400  # of coordinate descent: 20 microseconds; the fit of a law without noise is then right to 1e-4
 NEWTON_STEPS = 40  # five suffice where R is smooth; a flat minimum bisects the rest
 STEP_ENOUGH = 1e-4  # of the serial fraction: after a Newton step this small the next is its square, about 1e-8 of it
 FRACTION_UNKNOWN = 0.5  # assumed while all rows have one core count: says "more cores may help"; noted
+BAND_LEAST = 1e-6  # of the scale: a narrower range is one predictor, for powers of it tell nothing apart
 ROUNDING = 1e-13  # of the sum of squares: the residual is a difference of sums and means nothing below
 AMDAHL, TWO_STEP = "amdahl", "two_step"
 JOINTS, TWO_STEPS = (tuple(f"{name} degree {k}" for k in range(COEFFICIENTS)) for name in ("joint", TWO_STEP))
@@ -79,8 +82,17 @@ class Sums:
         self.top = one("top_predictor"), one("top_sum") / max(one("top_runs"), TINY)
 
 
-def solve(words: Floats, name: str = AMDAHL) -> Fit:
-    """Return the fit of one of `NAMES` to a component's words (WORDS,) that stand for some rows."""
+def over_range(words: Floats) -> Floats:
+    """Return a copy of a component's words with the predictors seen as the unit interval, where they are a range."""
+    words = words.copy()
+    low, high, scale = (float(words[AT[name].start]) for name in ("x_low", "x_high", "scale"))
+    if high - low > BAND_LEAST * scale:
+        relocate(words, low, high - low)
+    return words
+
+
+def solve(words: Floats, name: str) -> Fit:
+    """Return the fit of one of `NAMES` to a component's words (WORDS,) that stand for some rows; `amdahl`: `over_range`."""
     sums = Sums(words)
     if name == AMDAHL:
         return _amdahl(sums)
@@ -93,7 +105,7 @@ def _amdahl(sums: Sums) -> Fit:
     if not sums.one_p:  # 1 on the fewest cores and 0 on the most, and the other way round
         step = 1.0 / (few - many)
         basis = -many * step, step, few * step, -step
-    used = KERNELS.fit_cone(sums.words, model, *basis)
+    used = KERNELS.fit_cone(sums.words, model, *basis, SWEEPS)
     serial, parallel = model[:COEFFICIENTS], model[COEFFICIENTS:]
     if sums.one_p:
         a = FRACTION_UNKNOWN

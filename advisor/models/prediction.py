@@ -24,7 +24,7 @@ from advisor.domain.elementary import added
 from advisor.domain.limits import ELAPSED_MAX_S, ELAPSED_MIN_S
 from advisor.domain.vectors import Floats
 from advisor.models.elimination import TINY, Elimination
-from advisor.models.forms import AMDAHL, FRACTION_UNKNOWN, Numbers, solve
+from advisor.models.forms import AMDAHL, FRACTION_UNKNOWN, Numbers, over_range, solve
 from advisor.models.layout import AT, COEFFICIENTS, DEGREE_MAX, MOMENTS, NOISE, NOISE_S
 from advisor.models.student import quantile
 
@@ -71,7 +71,9 @@ class Model:
 
 def model_of(words: Floats, form: str | None = None) -> Model:
     """Return the solved model of a component's words (WORDS,): `forms.AMDAHL`, or another of `forms.NAMES`."""
-    fit = solve(words, form or AMDAHL)
+    form = form or AMDAHL
+    words = over_range(words) if form == AMDAHL else words
+    fit = solve(words, form)
     whole = words.view(np.int64)
     one = {name: float(words[at.start]) for name, at in AT.items() if at.stop - at.start == 1}
     rows = int(whole[AT["rows"].start])

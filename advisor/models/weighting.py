@@ -28,7 +28,7 @@ import numpy as np
 
 from advisor.models.base_words import *
 from advisor.models.drift import settle
-from advisor.models.layout import AT, CELLS, COEFFICIENTS, DEGREE_MAX, FIRST_SOLVE, MOMENTS, NOISE
+from advisor.models.layout import CELLS, COEFFICIENTS, DEGREE_MAX, FIRST_SOLVE, MOMENTS, NOISE
 from advisor.models.logarithm import SHORT_ABOVE, SHORT_MASK, long_of, short
 
 FLOOR_SHARE = 0.5  # of the smallest elapsed time seen: no row may weigh as if it took less
@@ -36,15 +36,11 @@ TRUST = 30.0  # of log-normal noise of sd 1 one row in 3000 lies beyond: no meas
 SWEEPS = 30  # of coordinate descent: the weights settle by 8, the error that status tells of the model by 30
 ROUNDING = 1e-11  # of a sum; the differences that make a column of the cone lose about as much
 ROOT_HALF = 0.7071067811865476  # between it and its double lies the nearest power of two
-FEATURES = slice(AT["w_coefficients"].start, AT["w_cores"].stop)  # the words of one model
 CORES_UNIT = 1024.0  # of w_cores: cores are 2**-10 .. 2**20, so each bound takes at most 30 bits
 CORES_BITS = 32
 CORES_MASK = (1 << CORES_BITS) - 1
 COLUMNS = 2 * COEFFICIENTS  # u**j p**-q, in the order of right
 SPAN_LEAST = 1e-30  # of predictors: what is divided by, where they are all one
-
-# Of a model's words, from its first coefficient on.
-AT_LOW, AT_HIGH, AT_FLOOR, AT_CORES = (word - W_COEFFICIENTS for word in (W_LOW, W_HIGH, W_FLOOR, W_CORES))
 
 
 def coefficient(n, word, q):
@@ -58,21 +54,17 @@ def bernstein(c0, c1, c2, c3, low, high, j):
     return c0 + c1 * ((r + s + t) / 3.0) + c2 * ((r * s + s * t + t * r) / 3.0) + c3 * (r * s * t)
 
 
-def weigh(w, n, at, x, p):
-    """Return m(x, p) of the model whose words begin at `at`.
+def weigh(w, n, x, p):
+    """Return m(x, p) of a component's weighting model.
 
     Outside the predictors that the model was solved on it continues as a power x**s, s being its log-slope at the edge,
     rounded to a whole number from 0 to 3.
     """
-    low, high = w[at + AT_LOW], w[at + AT_HIGH]
+    low, high = w[W_LOW], w[W_HIGH]
     inside, span = min(max(x, low), high), max(high - low, SPAN_LEAST)
     v, q = (inside - low) / span, 1.0 / p
-    c0, c1, c2, c3 = (
-        coefficient(n, at, q),
-        coefficient(n, at + 1, q),
-        coefficient(n, at + 2, q),
-        coefficient(n, at + 3, q),
-    )
+    c0, c1 = coefficient(n, W_COEFFICIENTS, q), coefficient(n, W_COEFFICIENTS + 1, q)
+    c2, c3 = coefficient(n, W_COEFFICIENTS + 2, q), coefficient(n, W_COEFFICIENTS + 3, q)
     rest = 1.0 - v
     m = rest * rest * (c0 * rest + 3.0 * c1 * v) + v * v * (3.0 * c2 * rest + c3 * v)
     if inside != x and high > low:
@@ -81,14 +73,14 @@ def weigh(w, n, at, x, p):
         for whole in range(1, DEGREE_MAX + 1):
             if power >= whole:
                 m = m * ratio
-    return max(m, w[at + AT_FLOOR])
+    return max(m, w[W_FLOOR])
 
 
-def knows(w, n, at, x, p):
-    """Return whether a row lies within the predictors and cores that the model whose words begin at `at` was solved on."""
+def knows(w, n, x, p):
+    """Return whether a row lies within the predictors and cores that the weighting model was solved on."""
     units = p * CORES_UNIT
-    word = n[at + AT_CORES]
-    return w[at + AT_LOW] <= x <= w[at + AT_HIGH] and word >> CORES_BITS <= units <= word & CORES_MASK
+    word = n[W_CORES]
+    return w[W_LOW] <= x <= w[W_HIGH] and word >> CORES_BITS <= units <= word & CORES_MASK
 
 
 def packed_cores(low, high):
@@ -101,7 +93,7 @@ def solve_weighting(w, n, averaged):
     age = n[ROWS] - n[START]
     if age >= FIRST_SOLVE:
         model = np.empty(COLUMNS)
-        fit_cone(w, model, 1.0, 0.0, 0.0, 1.0)
+        fit_cone(w, model, 1.0, 0.0, 0.0, 1.0, SWEEPS)
         low, high = (w[X_LOW] - w[ORIGIN]) / w[SCALE], (w[X_HIGH] - w[ORIGIN]) / w[SCALE]
         for j in range(COEFFICIENTS):
             above = bernstein(model[0], model[1], model[2], model[3], low, high, j)
@@ -124,7 +116,7 @@ def to_bernstein(v):
     v[0], v[1], v[2] = (d0 - d1) - (d1 - d2), d1 - d2, d2
 
 
-def fit_cone(w, model, one, by_one, two, by_two):
+def fit_cone(w, model, one, by_one, two, by_two, sweeps):
     """Fill `model` with A_0 .. A_3, B_0 .. B_3, over powers of u, of the best A(u) + B(u) / p in a cone; return how many of the
     cone's own coefficients are not 0.
 
@@ -161,7 +153,7 @@ def fit_cone(w, model, one, by_one, two, by_two):
         for b in range(COLUMNS):
             matrix[a, b] = matrix[a, b] / roots[a] / roots[b]
     found = np.zeros(COLUMNS)
-    for sweep in range(SWEEPS):
+    for sweep in range(sweeps):
         for turn in range(COLUMNS):
             column = turn if sweep % 2 == 0 else COLUMNS - 1 - turn
             step = max(gradient[column], -found[column])

@@ -65,7 +65,7 @@ COMMANDS: dict[str, tuple[tuple[str, ...], dict[str, Any]]] = {
 }  # fmt: skip
 OF_A_SERVICE = {"fresh"}  # how a service answers: refused of a table
 # Of this network, which has neither star nor split nor feedback, and of these rows, which tell no memory and no task type.
-REFUSED = {("predict", "measure"), ("predict", "active_cores"), *(
+REFUSED = {("predict", "measure"), *(
     ("allocate", option) for option in ("depths", "fan_outs", "returns")
 )}  # fmt: skip
 TOGETHER = {"current": ("--current", "a#1=2", "--current", "c=1", "--current", "a#2=2"),

@@ -118,6 +118,9 @@ def taught() -> Any:
             found.append(one.to_bytes())
         one.observe_columns(**rows_of(rng, 10, predictors))
         found.append(asked(one, predictors))
+        found.append(
+            one.predict("c", predictor=3.0 if predictors == 1 else [3.0, 2.0], cores=3.0, model="amdahl").elapsed_s
+        )
     return found
 
 

@@ -123,19 +123,8 @@ def questions(advisor: Advisor) -> Iterator[tuple[str, Callable[[], Any]]]:
         yield "predict", lambda k=k: advisor.predict("stranger", predictor=x[k], cores=p[k], prior=True)
         yield "predict", lambda k=k: advisor.predict("plain", cores=p[k])
         yield "predict_run", lambda k=k: advisor.predict_run("program", size=100.0 * (k + 1), workers=float(k + 2))
-    for model in (
-        None,
-        "one_time",
-        "support_points",
-        "clusters",
-        "rate_by_workers",
-    ):
-        yield (
-            "task types",
-            lambda model=model: advisor.predict(
-                "task", predictor=x * 5e4 + 1e6, model=model, active_cores=3 if model else None
-            ),
-        )
+    for model in (None, "one_time", "support_points", "clusters", "rate_by_workers"):
+        yield "task types", lambda model=model: advisor.predict("task", predictor=x * 5e4 + 1e6, model=model)
     yield "task types", lambda: advisor.task_type("task")
     for asked in PLANS:
         yield "allocate", lambda asked=asked: advisor.allocate(NETWORK, components=RUNS, **SHARES, **asked)

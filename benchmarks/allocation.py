@@ -120,7 +120,6 @@ def fifty(repeats: int) -> None:
         "fewest cores for 1.2 x that": replace(loaded, objective="fewest_cores", target={"latency_s": target}),
         "throughput, 4 instances": Request(cores=200, instances_max=4),
         "throughput, nodes of 16": Request(cores=200, nodes=16),
-        "cost": Request(cores=200, objective="cost", weights={"core_s": 1.0, "record": 1000.0, "latency_s": 1.0}),
     }.items():
         times = [seconds(plan, network, curves, request) for _ in range(repeats)]
         gap = plan(network, curves, request).gap

@@ -25,9 +25,8 @@ if TYPE_CHECKING:
     from advisor import Advisor
     from advisor.client import SyncClient
 
-SWEPT = ("throughput", "latency", "fewest_cores")  # a cost is least on a number of cores of its own
+SWEPT = ("throughput", "latency", "fewest_cores")
 SWEEP_POINTS = 128  # a table has no more to show
-COST_WEIGHTS = ("core_s", "latency_s", "record")
 
 # What options of a plan have otherwise than their keys. BOX=N is a map by name.
 LIST = {"type": options.NUMBERS, "multiple": True}
@@ -38,7 +37,6 @@ TURNS = (
     "Whether components share cores in turns. never; scarce: only with fewer cores than components; better: wherever "
     "the plan gains."
 )
-COST = "Of cost: core_s=N, latency_s=N, record=N (its worth)."
 FORMS: dict[str, dict[str, Any]] = {
     "shares": LIST,
     "depths": LIST,
@@ -54,7 +52,6 @@ FORMS: dict[str, dict[str, Any]] = {
     "scale": {"name": "speed", "into": "speed", "help": "What if: BOX=2 is twice as fast as it is."} | BY_BOX,
     "components": {"name": "component", "into": "component", "type": options.KEY_TEXT, "multiple": True},
     "target": {"name": "throughput or --latency"},
-    "weights": {"name": "weight", "into": "weight", "help": COST} | BY_BOX,
 }
 NETWORK = click.argument("network", type=options.PATH)
 TARGETS = tuple(
@@ -90,7 +87,7 @@ def _keys_of(given: Given) -> Given:
         "network": named_network(given["network"]), "target": targets or None, "shares": list(given["shares"]) or None,
         "depths": _means(given["depths"]), "fan_outs": _means(given["fan_outs"]), "returns": list(given["returns"]) or None,
         "components": dict(given["component"]) or None, "pinned": by_name("pin", given["pin"]), "scale": scale or None,
-        "weights": _weights(given["objective"], given["weight"]), "current": _current_of(given["current"]),
+        "current": _current_of(given["current"]),
     }  # fmt: skip
 
 
@@ -153,8 +150,7 @@ def allocate_command(found: Given) -> Iterator[Printed]:
     What was learned of the network's flow is used. Its id is the file's name without ending. If there is no such file,
     NETWORK is the id itself.
 
-    Options that name a box are written BOX=N and may be given several times. Objective cost takes a --weight for each thing
-    that costs.
+    Options that name a box are written BOX=N and may be given several times.
 
     `advisor allocate-together` is for several networks on one machine.
     """
@@ -175,8 +171,8 @@ def allocate_command(found: Given) -> Iterator[Printed]:
 def allocate_together_command(found: Given) -> Iterator[Printed]:
     """Allocate the cores of one machine to the networks in FILE, a JSON list of maps; - reads standard input.
 
-    Each map has a network, S-Net text or an id, and may have name, weight (2: twice the throughput of others), priority
-    (higher ones first), and keys of `allocate` for one network: shares, minimum, pinned, target and others.
+    Each map has a network, S-Net text or an id, and may have name, weight (2: twice the throughput of others),
+    and keys of `allocate` for one network: shares, minimum, pinned and others.
     """
     return show_plans.together(found)
 
@@ -240,20 +236,6 @@ def _means(lists: Sequence[list[float]]) -> list[Any] | None:
 
 def _whole(value: float) -> float | int:
     return int(value) if math.isfinite(value) and value == int(value) else value
-
-
-def _weights(objective: str, pairs: Sequence[tuple[str, list[Any]]]) -> dict[str, Any] | None:
-    """Return the weights of a cost."""
-    wanted = f"some of {', '.join(COST_WEIGHTS)}"
-    weights = by_name("weight", pairs)
-    if objective != "cost":
-        if weights:
-            hint = "weights go with --objective cost"
-            raise InvalidValue("weight", next(iter(weights)), f"absent for {objective}", hint)
-        return None
-    if not weights:
-        raise InvalidValue("weight", None, f"given for cost: {wanted}", "e.g. --weight core_s=1 --weight record=5")
-    return weights
 
 
 ADVICE = ("watch", "kind", "gain", "probability", "cost_s", "break_even_s", "figures", "why")

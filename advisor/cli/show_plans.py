@@ -30,9 +30,6 @@ def allocation(found: Plan) -> Iterator[Printed]:
     more = "".join(f", {seconds(value)} {words}" for words, value in late)
     yield f"{rate(found['throughput_per_s'])} records/s, latency {seconds(found['latency_s'])}{more}; {of_all} used"
     yield from _reasons(found)
-    if "cost_per_s" in found:
-        what = "earns" if found["cost_per_s"] < 0 else "costs"
-        yield f"{what} {rate(abs(found['cost_per_s']))} a second, by the weights given"
 
 
 def _reasons(found: Plan) -> Iterator[Note]:
@@ -106,7 +103,7 @@ def together(found: Plan) -> Iterator[Printed]:
     yield _boxes([(share["name"], share) for share in found["networks"]])
     yield table(
         [
-            Column("network", "name"), Column("weight", "weight", tables.format_number), Column("priority", "priority", str),
+            Column("network", "name"), Column("weight", "weight", tables.format_number),
             Column("cores", "cores_used", str), Column("records/s beside the others", "guaranteed_per_s", rate),
             Column("at most", "throughput_per_s", rate), Column("latency", _latency, seconds),
         ],

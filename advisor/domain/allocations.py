@@ -84,8 +84,6 @@ class Allocation:
         Steps that the search took.
     placement : mapping or None
         Key to the node of each instance, where the machine's nodes were given.
-    cost_per_s : float or None
-        For ``cost``.
     basis : Basis or None
         What the answer rests on, where that was asked for by `evidence`.
     details : Details or function
@@ -108,7 +106,6 @@ class Allocation:
     gap: float | None = None
     steps: int = 0
     placement: Mapping[str, tuple[int, ...]] | None = None
-    cost_per_s: float | None = None
     in_turn: Mapping[str, int] = field(default_factory=dict[str, int])
     details: Any = field(default=Details(), repr=False)
     basis: Basis | None = field(default=None, repr=False)

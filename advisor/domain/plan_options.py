@@ -16,9 +16,8 @@ from advisor.domain.networks import Network
 from advisor.domain.rows import Array
 from advisor.domain.shapes import plain
 
-ObjectiveWord = Literal["throughput", "latency", "fewest_cores", "cost"]
+ObjectiveWord = Literal["throughput", "latency", "fewest_cores"]
 TurnsWord = Literal["never", "scarce", "better"]
-PRIORITY_MAX = 1000  # either side of 0, of a network among several: ranks for far more than NETWORKS_TOGETHER_MAX
 Number = int | float
 Count = Annotated[int, Meta(ge=1, le=limits.ALLOCATE_CORES_MAX)]
 Instances = Annotated[int, Meta(ge=1, le=limits.INSTANCES_MAX)]
@@ -61,7 +60,6 @@ class MachineOptions:
     nodes: Nodes | None = None
     memory_bytes: MemoryBytes | None = None
     quantile: Quantile | None = None
-    weights: NumbersByKey | None = None
     work_max: WorkMax | None = None
 
 
@@ -102,11 +100,9 @@ class NetworkQuestion(PlanOptions):
 
 # What is of the whole machine, and what of one network, where several share a machine; but for the objective.
 OF_MACHINE = tuple(name for name in inspect.get_annotations(MachineOptions) if name != "objective")
-OF_NETWORK = tuple(name for name in inspect.get_annotations(PlanOptions) if name not in ("turns", "current"))
+OF_NETWORK = tuple(name for name in inspect.get_annotations(PlanOptions) if name not in ("turns", "current", "target"))
 # What is of a network among several, but for its options.
-OF_SHARE: dict[str, Any] = {
-    "name": Name, "weight": Number, "priority": Annotated[int, Meta(ge=-PRIORITY_MAX, le=PRIORITY_MAX)],
-}  # fmt: skip
+OF_SHARE: dict[str, Any] = {"name": Name, "weight": Number}
 # Shares are None where nobody knows them: visits may tell, or a flow.
 _SHAPES = {
     name: shape_of(of)

@@ -18,19 +18,15 @@ class Part(Answer, frozen=True):
     name : str
         As the caller called it; else the id that it is kept by, else its place, from 1.
     weight : float
-        How its throughput (or latency) counts against others of its priority; its share of the records where arrival
-        rates are given.
-    priority : int
-        Networks of a higher one were planned first.
+        How its throughput (or latency) counts against others; its share of the records where arrival rates are given.
     guaranteed_per_s : float
-        Its records per second while all networks of its priority run in proportion to their weights.
+        Its records per second while all networks run in proportion to their weights.
     allocation : Allocation
         What it could do alone on the cores that it has.
     """
 
     name: str
     weight: float
-    priority: int
     guaranteed_per_s: float
     allocation: Allocation
 
@@ -40,7 +36,7 @@ class Part(Answer, frozen=True):
         return self.allocation.cores_used
 
     def as_dict(self) -> dict[str, Any]:
-        """Return the shape on the wire: that of its allocation, with name, weight, priority and what is guaranteed."""
+        """Return the shape on the wire: that of its allocation, with name, weight and what is guaranteed."""
         own = asdict(self)
         return own | own.pop("allocation").as_dict()
 
@@ -55,9 +51,9 @@ class Together(Answer, frozen=True):
     spare : int
         Cores that no network gains from.
     gap : float or None
-        How far from the best the plans of the priorities can be, the largest of theirs; None where no bound is known.
+        0 where it is proved best, else None.
     bottleneck : tuple of (str, str)
-        Which network and which of its keys bound what each priority reaches, the highest priority first.
+        Which network and which of its keys bound what all reach.
     why : tuple of Reason
         Components are written ``network:key``.
     """
@@ -89,6 +85,6 @@ class Together(Answer, frozen=True):
         found = {"gap": None} | without_groups(given)
         parts: list[dict[str, Any]] = []
         for each in converted(list[dict[str, Any]], found.get("networks")):
-            own = {"name": "", "weight": 1.0, "priority": 0, "guaranteed_per_s": each.get("throughput_per_s")}
+            own = {"name": "", "weight": 1.0, "guaranteed_per_s": each.get("throughput_per_s")}
             parts.append(own | each | {"allocation": Allocation.of_wire(each)})
         return converted(cls, found | {"networks": parts})

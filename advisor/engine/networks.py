@@ -68,7 +68,7 @@ class Networks:
             Cores to give out; for ``fewest_cores`` an upper bound, or None for as many as it takes.
         objective : str
             ``throughput``, ``latency`` (of a lone record; with `target` ``{"throughput_per_s": x}`` the lowest at which so many
-            get through), ``fewest_cores`` with `target`, or ``cost``.
+            get through), or ``fewest_cores`` with `target`.
         components : mapping, optional
             Box name to the component that it runs, where the names differ.
         load : mapping, optional
@@ -133,14 +133,13 @@ class Networks:
         Parameters
         ----------
         networks : list of maps
-            Each with ``network`` (as of `allocate`) and, all optional, ``name``, ``weight`` (1), ``priority`` (0; higher
-            ones are planned first, the others keep their minimum) and options of `allocate` about this network.
+            Each with ``network`` (as of `allocate`) and, all optional, ``name``, ``weight`` (1) and options of `allocate`
+            about this network.
         cores : int
         objective : str
-            ``throughput`` (within a priority in proportion to the weights, then whatever more each can), ``latency``
-            (the mean by weight), ``fewest_cores`` for a `target` of each, ``cost`` of all together.
+            ``throughput`` (in proportion to the weights, then whatever more each can) or ``latency`` (the mean by weight).
         **options
-            Of the whole machine: `nodes`, `memory_bytes`, `level`, `quantile`, `weights`, `work_max`.
+            Of the whole machine: `nodes`, `memory_bytes`, `level`, `quantile`, `work_max`.
 
         Raises
         ------

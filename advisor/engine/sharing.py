@@ -22,7 +22,6 @@ from advisor.planning import Request, Share, plan_together
 from advisor.planning.shares import about
 
 KEYS = ("network", *OF_SHARE, *OF_NETWORK)
-EVEN = {"weight": 1.0, "priority": 0}
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,13 +34,11 @@ class NetworkAsked:
     # components, load: as `Advisor.allocate` takes them
     components: Mapping[str, str]
     load: Mapping[str, float]
-    # weight, priority: unchecked, as `Share` takes them
-    weight: float
-    priority: int
+    weight: float  # unchecked, as `Share` takes it
 
     def share(self, network: Any, curves: Any, of_all: Mapping[str, Any]) -> Share:
         """Return what the planner takes: with the network as it was read, its curves, and what is of the machine."""
-        return Share(network, curves, Request(**self.options, **of_all), self.weight, self.priority, name=self.name)
+        return Share(network, curves, Request(**self.options, **of_all), self.weight, name=self.name)
 
 
 def asked_of(flows: Flows, networks: object) -> list[NetworkAsked]:
@@ -86,10 +83,8 @@ def _asked(flows: Flows, name: str, given: Mapping[Any, Any]) -> NetworkAsked:
     if flows.keeps(given["network"]):
         options = filled(options, flows.flow(cast("NetworkId", given["network"])))
     options = {key: value for key, value in options.items() if value is not None}
-    rank = {
-        key: shape_of(OF_SHARE[key]).check_value(key, plain(there.get(key, default))) for key, default in EVEN.items()
-    }
-    return NetworkAsked(name, given["network"], options, **maps, **rank)  # type: ignore[arg-type]
+    weight: Any = shape_of(OF_SHARE["weight"]).check_value("weight", plain(there.get("weight", 1.0)))
+    return NetworkAsked(name, given["network"], options, **maps, weight=weight)
 
 
 def of_machine(cores: int, objective: str, options: Mapping[str, Any]) -> dict[str, Any]:

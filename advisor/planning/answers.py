@@ -11,7 +11,7 @@ from msgspec import structs
 from advisor.domain import elementary
 from advisor.domain.allocations import Allocation, Details, Evidence
 from advisor.planning.exact import Plan
-from advisor.planning.judge import cost_of, latency_of
+from advisor.planning.judge import latency_of
 from advisor.planning.reasons import reasons_of
 from advisor.planning.search import nodes_of
 
@@ -52,7 +52,6 @@ def answer(found: Plan) -> Allocation:
         gap=found.gap,
         steps=0 if found.search is None else found.search.steps,
         placement=placement,
-        cost_per_s=float(cost_of(request, judged, placed.used)[0]) if request.weights else None,
         details=partial(_details, found),
     )
 

@@ -37,7 +37,7 @@ TAIL = 12  # draws on one side below which a share is the normal tail's
 
 
 def drawn(plan: Plan, measure: str, beside: Plan | None = None) -> Floats:
-    """Return period, latency or cost for the errors of all draws, (DRAWS,).
+    """Return period or latency for the errors of all draws, (DRAWS,).
 
     Of components that run otherwise `beside` the shape's error is drawn apart.
     """
@@ -50,7 +50,7 @@ def drawn(plan: Plan, measure: str, beside: Plan | None = None) -> Floats:
         return ((demand.visits * placed.heaviest * placed.seconds_s).T * factors).max(axis=0)
     wide = Placed(*(None if part is None else np.repeat(part, DRAWS, axis=0) for part in placed))  # type: ignore[arg-type]
     judged = judge_placed(demand, wide._replace(seconds_s=np.ascontiguousarray(factors.T) * placed.seconds_s))
-    return figure_of(measure, demand.request, judged, wide.used)
+    return figure_of(measure, judged, wide.used)
 
 
 def placed_of(demand: Demand, present: InUse) -> Placed:
@@ -92,11 +92,11 @@ def deviations_of(level: float) -> float:
 
 
 def chance_of(now: Plan, then: Plan, measure: str, *, ties: float = 0.0) -> float:
-    """Return the probability that `then` has the lower period, latency or cost; of equals the share `ties` counts.
+    """Return the probability that `then` has the lower period or latency; of equals the share `ties` counts.
 
     Where records come faster than they leave, what counts is the period. Cost: that of 2 DRAWS allocations judged.
     """
-    figures = [float(figure_of(measure, one.demand.request, one.judged, one.placed.used)[0]) for one in (now, then)]
+    figures = [float(figure_of(measure, one.judged, one.placed.used)[0]) for one in (now, then)]
     if not math.isfinite(figures[0]) or not math.isfinite(figures[1]):
         return chance_of(now, then, MEASURES[RATE], ties=ties) if math.isfinite(figures[1]) else 0.0
     return _share(drawn(now, measure), drawn(then, measure, now), ties)

@@ -12,7 +12,7 @@ import numpy as np
 from advisor.domain.vectors import Bools, Floats, Ints
 from advisor.planning.bounds import promised_share, work_s
 from advisor.planning.demand import Demand, Shapes
-from advisor.planning.judge import Judged, Placed, cost_of, judge_placed, latency_of, own_placed
+from advisor.planning.judge import Judged, Placed, judge_placed, latency_of, own_placed
 from advisor.planning.moves import steps_from
 from advisor.planning.options import Places, options_of, places_of
 from advisor.planning.partitions import KERNELS
@@ -74,17 +74,6 @@ class Plan:
     def latency_s(self) -> float:
         """Latency that the request is about: joined, queued, or its quantile."""
         return float(latency_of(self.judged)[0])
-
-    @property
-    def cost_per_s(self) -> float:
-        """Cost per second, by the request's weights."""
-        return float(cost_of(self.demand.request, self.judged, self.placed.used)[0])
-
-    @property
-    def turnover_per_s(self) -> float:
-        """All that flows per second, costs and worth: what a saving is a share of, even where the cost is 0."""
-        rate = self.demand.request.arrival_per_s or 1 / self.period_s
-        return max(self.cost_per_s + 2.0 * float((self.demand.request.weights or {}).get("record", 0.0)) * rate, 1e-300)
 
     @cached_property
     def expected(self) -> Plan:

@@ -33,12 +33,12 @@ PICKS = 3  # shapes of one component that exchanges consider on either side
 NEARLY = 1e-3  # components whose cycle is this near the longest are all tried as takers
 
 
-def linearised(demand: Demand, options: Options, chosen: Ints, *, by_latency: bool) -> tuple[Floats, Ints | None]:
+def linearised(demand: Demand, options: Options, chosen: Ints) -> tuple[Floats, Ints | None]:
     """Return what each shape contributes near an allocation, (n, shapes), and for a period who must be relieved."""
     placed = options.pick(chosen[None])
     judged = judge_placed(demand, placed)
     periods, stays = _still(demand, options, placed, judged)
-    if not by_latency:
+    if not demand.request.for_latency:
         return periods, np.flatnonzero(judged.cycle_s[0] >= judged.period_s[0] * (1 - NEARLY))
     weights = _gradient(demand, judged)[:, None]
     with np.errstate(invalid="ignore"):
@@ -164,10 +164,10 @@ def steps_from(options: Options, values: Floats, chosen: Ints, cores: int, *, by
     return np.stack([rows, shapes], axis=1), values[rows, before] - values[rows, shapes]
 
 
-def filled(demand: Demand, options: Options, chosen: Ints, cores: int, *, by_latency: bool) -> Ints:
+def filled(demand: Demand, options: Options, chosen: Ints, cores: int) -> Ints:
     """Return allocations of rising cores from one on, up to `cores`, by what is promised near it, (K, n)."""
-    values, _ = linearised(demand, options, chosen, by_latency=by_latency)
-    steps, _ = steps_from(options, values, chosen, cores, by_sum=by_latency)
+    values, _ = linearised(demand, options, chosen)
+    steps, _ = steps_from(options, values, chosen, cores, by_sum=demand.request.for_latency)
     found = np.repeat(chosen[None], len(steps), axis=0)
     for place, (row, shape) in enumerate(steps.tolist()):
         found[place:, row] = shape

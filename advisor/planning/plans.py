@@ -121,7 +121,7 @@ def plan_pinned(request: Request, curves: TabulatedCurves, shape: Ints) -> Alloc
     """
     pins = {key: {"cores": p, "instances": k} for key, p, k in zip(request.keys, *shape.tolist(), strict=True)}
     pinned = replace(
-        request, objective=BARE[RATE], target=None, weights=None, current=None, turns=NEVER,
+        request, objective=BARE[RATE], target=None, current=None, turns=NEVER,
         cores=request.cores or int(shape.prod(axis=0).sum()), minimum=None, maximum=None, allowed=None, pinned=pins,
     )  # fmt: skip
     return answer(solved(question_of(pinned, replace(curves, allowed=None), request.price)))

@@ -28,12 +28,12 @@ def refused(demand: Demand, solved: Callable[[Demand], Plan]) -> AdvisorError:
     name, value = next(iter(request.target.items())) if request.target else ("", 0.0)
     if name and name != RATE:
         try:
-            best = solved(demand.asking(objective=BARE[LATE], target=None, weights=None, cores=demand.cores))
+            best = solved(demand.asking(objective=BARE[LATE], target=None, cores=demand.cores))
         except ImpossibleTarget as error:
             return error  # the arrivals, or the machine
         return _not_reached(demand, best, name, value)
     asked = value or request.arrival_per_s or 0.0
-    bare = {"target": None, "weights": None, "arrival_per_s": None, "quantile": None, "cores": demand.cores}
+    bare = {"target": None, "arrival_per_s": None, "quantile": None, "cores": demand.cores}
     if not asked or (request.objective == BARE[RATE] and not request.arrival_per_s):
         return _unplaced(demand)
     return _not_reached(demand, solved(demand.asking(objective=BARE[RATE], **bare)), name, asked)

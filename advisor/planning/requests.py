@@ -24,7 +24,7 @@ from advisor.planning.present import InUse, in_use_of
 from advisor.planning.structure import Structure, structure_of
 from advisor.planning.visits import visits_of
 
-PERIOD, LATENCY, CORES, COST = "period", "latency", "cores", "cost"  # what an objective minimises
+PERIOD, LATENCY, CORES = "period", "latency", "cores"  # what an objective minimises
 RATE, LATE = "throughput_per_s", "latency_s"  # what a target names
 
 
@@ -41,27 +41,18 @@ class Objective(NamedTuple):
     by_latency: bool = False
     fewest: bool = False
 
-    @property
-    def searched(self) -> bool:
-        """Whether only the search plans for it: closed forms know one throughput, one latency, or the fewest cores."""
-        return not (self.by_rate or self.by_latency or self.fewest)
-
 
 REACH = "it would reach {} records/s"
 OBJECTIVES: Mapping[str, Objective] = {
     "throughput": Objective(PERIOD, (), REACH, by_rate=True),
     "latency": Objective(LATENCY, (RATE,), "a record would take {} s", by_latency=True),
     "fewest_cores": Objective(CORES, (RATE, LATE), "it would take {} cores", fewest=True),
-    "cost": Objective(COST, (), "it would cost {} per second"),
 }
 MEASURES: Mapping[str, str] = {RATE: PERIOD, LATE: LATENCY}  # what a target names -> the figure that reaches it
 # What a target names -> the objective without a target whose best says what is possible.
 BARE: Mapping[str, str] = {RATE: "throughput", LATE: "latency"}
-# Of the objective `cost`, per unit: of a core for a second, of a record's second in the network; a record's worth.
-WEIGHTS = ("core_s", "latency_s", "record")
 # Of a target: wider than ELAPSED_MIN_S and ELAPSED_MAX_S with any visits and instances, and far from overflow.
 TARGET_MIN, TARGET_MAX = 1e-30, 1e30
-WEIGHT_MAX = 1e12  # of a cost: with rates below 1e9/s and 2**20 cores far below the overflow of a double
 ARRIVAL_VARIATION_MAX = 1e4  # squared coefficient of variation between arrivals: burstier is no stationary stream
 QUANTILE_MAX = 0.9999  # of the latency: beyond, the tail of a fit by two moments tells nothing
 # What is a number, from what to what.
@@ -109,7 +100,6 @@ class Request(PlanOptions):
         for name, bounds in WITHIN.items():
             if getattr(self, name) is not None:
                 within(name, getattr(self, name), *bounds)
-        self._check_weights()
         if self.network is not None:  # what is wrong with the options is said before there are curves
             _ = self.structure, self.machine, self.bounds, self.rules, self.in_use
 
@@ -169,19 +159,7 @@ class Request(PlanOptions):
     @cached_property
     def coupled(self) -> bool:
         """Whether more than contention couples components to each other."""
-        given = self.nodes, self.memory_bytes, self.arrival_per_s, self.weights
-        return given != (None,) * 4 or self.aim.searched
-
-    def _check_weights(self) -> None:
-        given = self.weights
-        if self.aim.measure != COST:
-            if given is not None:
-                raise InvalidValue("weights", given, f"absent for {self.objective}", "weights go with a cost")
-            return
-        if not given or not given.keys() <= set(WEIGHTS):
-            raise InvalidValue("weights", given, f"a map with some of {', '.join(WEIGHTS)}")
-        for name, value in given.items():
-            within(f"weights.{name}", value, 0.0, WEIGHT_MAX)
+        return (self.nodes, self.memory_bytes, self.arrival_per_s) != (None,) * 3
 
     @cached_property
     def aim(self) -> Objective:

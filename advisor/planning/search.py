@@ -103,7 +103,7 @@ class Search:
         """True when the steps allowed are taken."""
         return self.steps >= self.work_max
 
-    def offer(self, placed: Placed, *, by_latency: bool | None = None) -> Lead | None:
+    def offer(self, placed: Placed) -> Lead | None:
         """Judge allocations and keep the best that can be placed; return the best by what leads a way, target or not."""
         request, fits = self.demand.request, placed.used <= self.cores
         placed = placed if fits.all() else placed.taken(np.flatnonzero(fits))
@@ -122,17 +122,8 @@ class Search:
                 self._keep(key, one)
                 if ahead:
                     self.best, self.key = one, key
-        figures = driven(
-            request, judged, placed.used, by_latency=request.for_latency if by_latency is None else by_latency
-        )
-        return next(
-            (
-                (key, placed.row_of(row))
-                for row, key in _ranking(figures, placed, latency)
-                if self.placeable(placed, row)
-            ),
-            None,
-        )
+        ahead = _ranking(driven(request, judged), placed, latency)
+        return next(((key, placed.row_of(row)) for row, key in ahead if self.placeable(placed, row)), None)
 
     def _keep(self, key: AllocationKey, one: Placed) -> None:
         """Keep an allocation among the best, in order."""
@@ -225,16 +216,12 @@ def search_own(search: Search, options: Options) -> None:
         if widest >= reach:
             return
     search.exact = False
-    request = search.demand.request
-    chosen = None if start is None or start[0].score >= FAR else _indices(options, start[1])
-    both = request.aim.searched  # what is no throughput or latency alone is looked for from both ends
-    for by_latency in (False, True) if both else (request.for_latency,):
-        _own_way(search, options, chosen, by_latency=by_latency)
+    _own_way(search, options, None if start is None or start[0].score >= FAR else _indices(options, start[1]))
 
 
 def search_near(search: Search, options: Options, start: Placed) -> None:
     """Offer allocations near one with cores of one's own."""
-    _exchanged(search, options, _indices(options, start), search.cores, by_latency=search.demand.request.for_latency)
+    _exchanged(search, options, _indices(options, start), search.cores)
 
 
 def _widest(options: Options) -> int:
@@ -283,7 +270,7 @@ def _indices(options: Options, placed: Placed) -> Ints:
     return same.argmax(axis=1)
 
 
-def _own_way(search: Search, options: Options, start: Ints | None, *, by_latency: bool) -> None:
+def _own_way(search: Search, options: Options, start: Ints | None) -> None:
     """Follow the way of rising cores from an allocation, or from the least that keeps up with the arrivals."""
     demand = search.demand
     chosen = first_stable(demand, options) if start is None else start
@@ -292,31 +279,31 @@ def _own_way(search: Search, options: Options, start: Ints | None, *, by_latency
     here = options.cores_used(chosen)
     if here > search.cores:
         return
-    chosen = _exchanged(search, options, chosen, here, by_latency=by_latency)
+    chosen = _exchanged(search, options, chosen, here)
     limit = min(search.cores, _widest(options))
     ratio = QUEUED_RATIO if demand.queued else WAY_RATIO
     for count in [*way_counts(here + 1, limit, ratio), limit + 1]:
         if search.out_of_work or (demand.request.aim.fewest and search.best is not None):
             return
-        some = filled(demand, options, chosen, min(count, limit), by_latency=by_latency)
+        some = filled(demand, options, chosen, min(count, limit))
         if len(some):
             size = max(1, min(CHUNK, CELLS_MAX // len(chosen)))
             for first in range(0, len(some), size):
                 search.offer(options.pick(some[first : first + size]))
             chosen = some[-1]
         if count <= limit:
-            chosen = _exchanged(search, options, chosen, count, by_latency=by_latency)
+            chosen = _exchanged(search, options, chosen, count)
 
 
-def _exchanged(search: Search, options: Options, chosen: Ints, cores: int, *, by_latency: bool) -> Ints:
+def _exchanged(search: Search, options: Options, chosen: Ints, cores: int) -> Ints:
     """Return an allocation improved by exchanges on at most `cores` cores: those first that promise most."""
-    demand, now = search.demand, search.offer(options.pick(chosen[None]), by_latency=by_latency)
+    demand, now = search.demand, search.offer(options.pick(chosen[None]))
     for _ in range(QUEUED_ROUNDS if demand.queued else ROUNDS_MAX):
-        values, takers = linearised(demand, options, chosen, by_latency=by_latency)
+        values, takers = linearised(demand, options, chosen)
         moves = best_moves(options, values, chosen, cores, takers)
         if now is None or not len(moves) or search.out_of_work:
             break
-        best = search.offer(options.pick(moves), by_latency=by_latency)
+        best = search.offer(options.pick(moves))
         if best is None or not best[0].score < now[0].score - TIE * abs(now[0].score):
             break
         now, chosen = best, _indices(options, best[1])

@@ -10,11 +10,12 @@ from typing import Any
 from advisor.domain import limits
 from advisor.domain.curves import TabulatedCurves
 from advisor.domain.networks import Network
-from advisor.errors import CallerError, InvalidValue, TooLarge, Unsupported
+from advisor.errors import CallerError, InvalidValue, TooLarge
 from advisor.planning.by_key import finite_number
 from advisor.planning.demand import demand_of
-from advisor.planning.requests import OBJECTIVES, Request, request_about
+from advisor.planning.requests import Request, request_about
 
+TOGETHER = ("throughput", "latency")  # what several networks are planned for
 WEIGHT_MIN, WEIGHT_MAX = 1e-9, 1e9  # wider than any two networks differ, far from what a double loses
 
 
@@ -25,8 +26,7 @@ class Share:
     network: Network
     curves: TabulatedCurves
     request: Request  # its routing and limits; its objective and cores are those of the whole machine
-    weight: float = 1.0  # how its throughput (or latency) counts against others of the same priority
-    priority: int = 0  # higher ones are planned first, others keep their minimum
+    weight: float = 1.0  # how its throughput (or latency) counts against others
     name: str = ""  # what answers and errors call it; empty: its place, from 1
 
     def key_of(self, key: str) -> str:
@@ -49,12 +49,16 @@ def about(place: int, name: str) -> Generator[None]:
         raise
 
 
-def checked_shares(shares: Sequence[Share], objective: str) -> tuple[list[Share], list[int]]:
-    """Return the networks with a name each, and the fewest cores of each, after what can be wrong with one alone.
+def checked_shares(shares: Sequence[Share], objective: str) -> tuple[list[Share], int]:
+    """Return the networks with a name each, and the fewest cores of all, after what can be wrong with one alone.
 
-    Raises InvalidValue, TooLarge, Unsupported.
+    Raises InvalidValue, TooLarge.
     """
-    found, least = list[Share](), list[int]()
+    if objective not in TOGETHER:
+        raise InvalidValue(
+            "objective", objective, " or ".join(TOGETHER), "ask `allocate` for one network after the other"
+        )
+    found, least = list[Share](), 0
     for place, share in enumerate(shares):
         name = share.name or str(place + 1)
         weight = share.weight
@@ -65,32 +69,9 @@ def checked_shares(shares: Sequence[Share], objective: str) -> tuple[list[Share]
                 raise InvalidValue("weight", weight, f"a number from {WEIGHT_MIN:g} to {WEIGHT_MAX:g}")
             if share.request.arrival_per_s is not None and weight != 1.0:
                 raise InvalidValue("weight", weight, "absent where arrival_per_s is given", "arrivals are the weights")
-            _check_target(share.request, objective)
-            least.append(demand_of(request_about(share.network, share.request), share.curves).least)
+            least += demand_of(request_about(share.network, share.request), share.curves).least
         found.append(replace(share, name=name))
-    _check_machine(found, objective)
-    return found, least
-
-
-def _check_target(request: Request, objective: str) -> None:
-    """Raise InvalidValue unless a network has a target where, and only where, the objective wants one of each."""
-    if not OBJECTIVES[objective].fewest:
-        if request.target is not None:
-            raise InvalidValue("target", request.target, f"absent for {objective}", "ask for the fewest cores")
-    elif request.objective != objective:
-        raise InvalidValue("target", None, "given for each network: throughput_per_s or latency_s")
-    elif request.nodes is not None or request.memory_bytes is not None:
-        what = "nodes and memory are planned for the objectives throughput and latency"
-        raise Unsupported(what, field="nodes", value=request.nodes, hint="ask for the highest throughput")
-
-
-def _check_machine(shares: Sequence[Share], objective: str) -> None:
-    several = len({share.priority for share in shares}) > 1
-    for field in ("nodes", "memory_bytes") if several else ():
-        if (value := getattr(shares[0].request, field)) is not None:
-            raise Unsupported(
-                f"{field} is planned for networks of one priority", field=field, value=value, hint="use weights"
-            )
     keys = sum(len(share.network.keys) for share in shares)
     if keys > limits.NETWORK_COMPONENTS_MAX:
         raise TooLarge("network components", keys, limits.NETWORK_COMPONENTS_MAX)
+    return found, least

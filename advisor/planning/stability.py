@@ -29,7 +29,7 @@ from advisor.planning.exact import Change, Plan
 from advisor.planning.judge import Placed, execute_placed, meets
 from advisor.planning.pieces import TIE
 from advisor.planning.present import InUse
-from advisor.planning.requests import CORES, COST, LATENCY, PERIOD, RATE
+from advisor.planning.requests import CORES, LATENCY, PERIOD, RATE
 from advisor.planning.search import nodes_of
 
 
@@ -82,8 +82,7 @@ def judge(
 ) -> Verdict:
     """Return whether going from `now` to `then` is worth it, at the k-th `look` since the last change of speed.
 
-    For ``cost`` the gain is what is saved, as a share of all that flows now, what cores and waiting cost and what records
-    are worth. For ``fewest_cores`` `cautious_used` is what a plan on the curves' upper bounds would use,
+    For ``fewest_cores`` `cautious_used` is what a plan on the curves' upper bounds would use,
     so that no cores are given up for a target that is met by luck. Cost: that of the draws that are judged.
     """
     changed = changes(now, then)
@@ -143,25 +142,8 @@ def _lower_latency(now: Plan, then: Plan, cost_s: float) -> tuple[float, float]:
     return gain, cost_s + cost_s * cost_s / (2.0 * saved) if saved > 0 else math.inf
 
 
-def _lower_cost(now: Plan, then: Plan, cost_s: float) -> tuple[float, float]:
-    """Return gain and break-even of a lower cost.
-
-    While all stands still, cores cost and nothing is earned: cost_now t = core_s used cost_s + cost_then (t - cost_s).
-    """
-    before, after = now.cost_per_s, then.cost_per_s
-    if not math.isfinite(after):
-        return 0.0, math.inf
-    if not math.isfinite(before):
-        return 1.0, cost_s
-    saved = before - after
-    if saved <= 0:
-        return saved / now.turnover_per_s, math.inf
-    idle = float((now.demand.request.weights or {}).get("core_s", 0.0)) * then.cores_used
-    return saved / now.turnover_per_s, max(cost_s * (idle - after) / saved, cost_s)
-
-
 GAINS: Mapping[str, Callable[[Plan, Plan, float], tuple[float, float]]] = {
-    PERIOD: _shorter_period, LATENCY: _lower_latency, COST: _lower_cost,
+    PERIOD: _shorter_period, LATENCY: _lower_latency,
 }  # fmt: skip
 
 

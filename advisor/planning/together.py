@@ -1,6 +1,6 @@
-"""Several networks on one machine: by weights within a priority, and by priorities one after the other.
+"""Several networks on one machine, by weights.
 
-Networks of one priority are planned as one: a choice between them, each record being of network i with the probability of its
+They are planned as one: a choice between them, each record being of network i with the probability of its
 weight. The shortest period of the whole is then the largest throughput X with w_i X for every network (weighted max-min
 fairness), and its mean latency is the mean of theirs by weight. With arrival rates these are the weights.
 """
@@ -8,10 +8,8 @@ fairness), and its mean latency is the mean of theirs by weight. With arrival ra
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import nullcontext
 from dataclasses import replace
-from itertools import groupby
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -28,87 +26,53 @@ from advisor.planning.by_key import values_by_key
 from advisor.planning.demand import Demand, Shapes, question_of
 from advisor.planning.exact import best_period
 from advisor.planning.plans import plan, plan_pinned, plan_request
-from advisor.planning.reasons import amount, plural, spare_words
-from advisor.planning.requests import NEVER, OBJECTIVES, Request, request_about
-from advisor.planning.shares import Share, about, checked_shares
+from advisor.planning.reasons import amount, spare_words
+from advisor.planning.requests import NEVER, Request, request_about
+from advisor.planning.shares import Share, checked_shares
 from advisor.planning.visits import FIELDS, nodes_of_kind
 
 NAMES_REPORTED = 8  # networks named in one reason
 BY_KEY = ("visits", "minimum", "maximum", "instances_max", "pinned", "scale", "allowed")
 # Reasons of the plan of all together that read the same for several networks; rates of theirs are sums.
-REPORTED = (
-    "maximum", "unvisited", "contention", "level", "gap", "cost",
-)  # fmt: skip
+REPORTED = ("maximum", "unvisited", "contention", "level", "gap")
 STEP = 1e-9  # of a period: a smaller gain is none
-
-
-class _Group(NamedTuple):
-    """What networks that are planned at once get."""
-
-    parts: tuple[Part, ...]
-    bottleneck: tuple[tuple[str, str], ...]
-    gap: float | None
-    why: tuple[Reason, ...]
 
 
 def plan_together(shares: Sequence[Share], cores: int, objective: str = "throughput") -> Together:
     """Return allocations of one machine's cores to several networks.
 
     Raises InvalidValue, TooLarge when there are no networks or too many, values are out of bounds, or the minima do not fit.
-    `field` begins with ``networks[i]``; MissingShares, ImpossibleTarget as `plan`; Unsupported for nodes or memory with
-    several priorities: the next one does not know what one has of them.
+    `field` begins with ``networks[i]``; MissingShares, ImpossibleTarget as `plan`.
 
     Parameters
     ----------
     cores : int
         Of the machine: at least the minima of all networks in sum.
     objective : str
-        A key of `OBJECTIVES`. For ``fewest_cores`` each request has that objective, too, and a target of its own; for ``cost``
-        the first of a priority has its weights.
+        One of `TOGETHER`.
 
     Returns
     -------
     Together
-        Of each priority the largest X with w_i X records per second for network i, by its weight w_i; what then is left
-        of the cores goes to networks that gain, the slowest first, and after them to the next priority (with `nodes`,
-        `memory_bytes` or contention it stays spare). For ``latency`` the least mean by weight, for
-        ``cost`` the least of all together. Where rates of
-        arrivals are given they are the weights. For ``fewest_cores`` each network gets the fewest cores that reach its own
-        target, those of higher priorities first; weights count for nothing, and contention between networks is not planned.
+        The largest X with w_i X records per second for network i, by its weight w_i; what then is left of the cores goes to
+        networks that gain, the slowest first (with `nodes`, `memory_bytes` or contention it stays spare). For ``latency`` the
+        least mean by weight. Where rates of arrivals are given they are the weights.
 
     Notes
     -----
-    Contention is planned with within a priority. Cost: that of `plan` for all together, and of exact thresholds for each.
+    Cost: that of `plan` for all together, and of exact thresholds for each.
     """
     total = whole("cores", cores, 1, limits.ALLOCATE_CORES_MAX)
     shares, least = checked_shares(shares, objective)
-    if sum(least) > total:
-        raise InvalidValue("cores", total, f"at least {sum(least)}, the minima of all networks")
-    apart = OBJECTIVES[objective].fewest
-    left, kept, found = total, sum(least), list[_Group]()
-    for places in _units(shares, objective):
-        kept -= sum(least[place] for place in places)
-        mine = [shares[place] for place in places]
-        with about(places[0], mine[0].name) if apart else nullcontext():
-            alone = apart or len(shares) == 1
-            group = _alone(mine[0], left - kept, objective) if alone else _planned(mine, left - kept, objective)
-        found.append(group)
-        left -= sum(part.cores_used for part in group.parts)
-    parts = {part.name: part for group in found for part in group.parts}
-    gaps = [group.gap for group in found if group.gap is not None]
-    bounds = [pair for group in found for pair in group.bottleneck]
-    if apart:
-        bounds = [next(pair for pair in bounds if pair[0] == share.name) for share in shares]
-    return Together(
-        tuple(parts[share.name] for share in shares), left, max(gaps) if len(gaps) == len(found) else None, tuple(bounds),
-        tuple(_reasons(found, shares, objective, left, total)),
-    )  # fmt: skip
-
-
-def _units(shares: Sequence[Share], objective: str) -> list[list[int]]:
-    """Return the places of networks that are planned at once: of one priority, or each for its target; the first first."""
-    ranked, apart = sorted(range(len(shares)), key=lambda place: -shares[place].priority), OBJECTIVES[objective].fewest
-    return [list(some) for _, some in groupby(ranked, lambda place: place if apart else shares[place].priority)]
+    if least > total:
+        raise InvalidValue("cores", total, f"at least {least}, the minima of all networks")
+    if len(shares) == 1:  # it may take turns
+        (share,) = shares
+        found = plan(share.network, share.curves, replace(share.request, cores=total, objective=objective))
+        part = Part(share.name, _weight(share), found.throughput_per_s, replace(found, spare=0, gap=None))
+        why = tuple(some for some in found.why if some.code in ("bottleneck", "spare"))
+        return Together((part,), found.spare, found.gap, tuple((share.name, key) for key in found.bottleneck), why)
+    return _planned(shares, total, objective)
 
 
 # --- as one -----------------------------------------------------------------------------------------------------------------
@@ -121,7 +85,7 @@ def weights_of(shares: Sequence[Share]) -> list[float]:
     """
     rates = [share.request.arrival_per_s for share in shares]
     if None in rates and any(rates):
-        raise InvalidValue("arrival_per_s", None, "given for all networks of a priority, or for none")
+        raise InvalidValue("arrival_per_s", None, "given for all networks, or for none")
     given = [float(share.weight if rate is None else rate) for share, rate in zip(shares, rates, strict=True)]
     return [value / elementary.added(given) for value in given]
 
@@ -148,9 +112,8 @@ def combined(shares: Sequence[Share], cores: int, objective: str) -> tuple[Reque
             options[name] = options.get(name, {}) | {share.key_of(key): value for key, value in scaled.items()}
         for kind, (field, _, _) in FIELDS.items():
             lists[field] += getattr(request, field) or [None] * len(nodes_of_kind(network, kind))
-    if len(roots) > 1:
-        nodes.append(Node(CHOICE, children=tuple(roots)))
-        lists["shares"].insert(0, weights)
+    nodes.append(Node(CHOICE, children=tuple(roots)))
+    lists["shares"].insert(0, weights)
     rates = [share.request.arrival_per_s for share in shares]
     variations = [share.request.gap_variation for share in shares]
     options |= lists | {"objective": objective}
@@ -158,7 +121,6 @@ def combined(shares: Sequence[Share], cores: int, objective: str) -> tuple[Reque
         cores=cores, turns=NEVER, network=Network(tuple(nodes)),
         arrival_per_s=None if rates[0] is None else elementary.added(float(rate or 0.0) for rate in rates),
         arrival_variation=elementary.weighted(weights, variations),  # of many streams (Whitt 1983, asymptotic method)
-        target=first.target if len(shares) == 1 else None,  # only one that is planned by itself has one
         **options,
     )  # fmt: skip
     return request, _tables(shares)
@@ -180,43 +142,26 @@ def _tables(shares: Sequence[Share]) -> TabulatedCurves:
     )
 
 
-def _alone(share: Share, cores: int, objective: str) -> _Group:
-    """Return what one network gets by itself; the only one of a machine may take turns, one of several with a target not."""
-    turns = NEVER if OBJECTIVES[objective].fewest else share.request.turns
-    found = plan(share.network, share.curves, replace(share.request, cores=cores, objective=objective, turns=turns))
-    part = Part(share.name, _weight(share), share.priority, found.throughput_per_s, replace(found, spare=0, gap=None))
-    return _Group((part,), tuple((share.name, key) for key in found.bottleneck), found.gap, found.why)
-
-
-def _planned(shares: Sequence[Share], cores: int, objective: str) -> _Group:
-    """Return what networks of one priority get, planned as one."""
+def _planned(shares: Sequence[Share], cores: int, objective: str) -> Together:
+    """Return what several networks get, planned as one."""
     request, curves = combined(shares, cores, objective)
     found = judged = plan_request(request, curves)
     keys = request.keys
     shapes = np.array([[some[key] for key in keys] for some in (found.cores, found.instances)])
-    if (
-        request.aim.by_rate
-        and len(shares) > 1
-        and not (request.nodes or request.memory_bytes or curves.contention.any())
-    ):
+    if request.aim.by_rate and not (request.nodes or request.memory_bytes or curves.contention.any()):
         network = np.repeat(np.arange(len(shares)), [len(share.network.keys) for share in shares])
         filled = _filled(question_of(request, curves, request.price), network, shapes, cores)
         if (filled != shapes).any():
             shapes, judged = filled, plan_pinned(request, curves, filled)
     given = [dict(zip(keys, row, strict=True)) for row in shapes.tolist()]
-    parts = [
-        Part(
-            share.name, _weight(share), share.priority, judged.throughput_per_s * weight, _reported(share, given, found)
-        )
+    parts = tuple(
+        Part(share.name, _weight(share), judged.throughput_per_s * weight, _reported(share, given, found))
         for share, weight in zip(shares, weights_of(shares), strict=True)
-    ]
+    )
+    spare = cores - sum(part.cores_used for part in parts)
     whose = {share.key_of(key): (share.name, key) for share in shares for key in share.network.keys}
-    why = found.why
-    if found.cost_per_s is not None:
-        what = "earn" if found.cost_per_s < 0 else "cost"
-        text = f"together they {what} {amount(abs(found.cost_per_s))} per second, by the weights given"
-        why += (Reason("cost", None, found.cost_per_s, text),)
-    return _Group(tuple(parts), tuple(whose[key] for key in judged.bottleneck), found.gap, why)
+    bounds = tuple(whose[key] for key in judged.bottleneck)
+    return Together(parts, spare, found.gap, bounds, tuple(_reasons(parts, bounds[0], found.why, spare, cores)))
 
 
 def _weight(share: Share) -> float:
@@ -254,29 +199,13 @@ def _reported(share: Share, given: Sequence[Mapping[str, int]], found: Allocatio
 
 
 def _reasons(
-    groups: Sequence[_Group], shares: Sequence[Share], objective: str, spare: int, cores: int
+    parts: Sequence[Part], bounds: tuple[str, str], why: Sequence[Reason], spare: int, cores: int
 ) -> Iterator[Reason]:
-    apart = OBJECTIVES[objective].fewest
-    if len(shares) == 1 and not apart:
-        yield from (some for some in groups[0].why if some.code in ("bottleneck", "spare"))
-        return
-    if apart:
-        used = {part.name: part.cores_used for group in groups for part in group.parts}
-        for share in shares[:NAMES_REPORTED]:
-            taken = used[share.name]
-            yield Reason("target", share.name, float(taken), f"{share.name} takes {plural(taken, 'core')}")
-        if len(shares) > 1 and any(share.curves.contention.any() for share in shares):
-            alone = "each network is planned as if it were alone"
-            yield Reason("contention", None, None, f"{alone}: that they slow each other down is not in these figures")
-    for group in () if apart else groups:
-        of_all = "" if len(groups) == 1 else f" of priority {group.parts[0].priority}"
-        rates = [f"{part.name} {amount(part.guaranteed_per_s)}" for part in group.parts[:NAMES_REPORTED]]
-        more = ", …" if len(group.parts) > NAMES_REPORTED else ""
-        for name, key in group.bottleneck[:1]:
-            value = next(part.guaranteed_per_s for part in group.parts if part.name == name)
-            reach = f"bounds what the networks{of_all} reach together, in records/s: {', '.join(rates)}{more}"
-            yield Reason("bottleneck", f"{name}:{key}", value, f"{name}:{key} {reach}")
-        yield from (some for some in group.why if some.code in REPORTED)
+    rates = [f"{part.name} {amount(part.guaranteed_per_s)}" for part in parts[:NAMES_REPORTED]]
+    more = ", …" if len(parts) > NAMES_REPORTED else ""
+    key, value = ":".join(bounds), next(part.guaranteed_per_s for part in parts if part.name == bounds[0])
+    reach = f"bounds what the networks reach together, in records/s: {', '.join(rates)}{more}"
+    yield Reason("bottleneck", key, value, f"{key} {reach}")
+    yield from (some for some in why if some.code in REPORTED)
     if spare > 0:
-        because = "the targets are reached without them" if apart else "no network gains from them"
-        yield Reason("spare", None, float(spare), spare_words(spare, cores, because))
+        yield Reason("spare", None, float(spare), spare_words(spare, cores, "no network gains from them"))

@@ -36,7 +36,7 @@ def verified(demand: Demand, search: Searching, near: Near) -> Plan | None:
     `near` allocations near one, by the formula scaled to its run.
     """
     request = demand.request
-    repeats = bool((request.weights or {}).get(LATE)) or LATE in (request.target or {})
+    repeats = LATE in (request.target or {})
     many = FEW if repeats or request.for_latency else 1
     ranking, scales = Ranking(demand), {False: PLAIN, True: PLAIN}
     base: Plan | None = None

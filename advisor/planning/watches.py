@@ -98,6 +98,4 @@ def pays(verdict: Verdict | None) -> bool:
 
 
 def _figures(of: Plan) -> dict[str, float]:
-    figures = {"throughput_per_s": 1.0 / of.period_s, "latency_s": of.latency_s, "cores": float(of.cores_used)}
-    names = ("cost_per_s", "turnover_per_s") if of.demand.request.weights else ()
-    return figures | {name: getattr(of, name) for name in names}
+    return {"throughput_per_s": 1.0 / of.period_s, "latency_s": of.latency_s, "cores": float(of.cores_used)}

@@ -115,7 +115,7 @@ class Planner:
             with about(place, one.name):
                 request = {**one.options, "components": one.components, "load": one.load, **of_all}
                 curves, rest = await self._curves(await self.read(one.network), request)
-                wanted.append(Wanted(one.name, one.network, curves, rest, one.weight, one.priority))
+                wanted.append(Wanted(one.name, one.network, curves, rest, one.weight))
         return wanted
 
     async def reconsider(self, network: Spec, request: Mapping[str, Any], *question: Any) -> Look:

@@ -40,7 +40,6 @@ class Wanted(NamedTuple):
     curves: TabulatedCurves
     request: Mapping[str, Any]
     weight: float
-    priority: int
 
 
 class WorkerJob(NamedTuple):
@@ -102,7 +101,7 @@ def _shares(networks: Sequence[Wanted]) -> list[Share]:
     for place, one in enumerate(networks):
         with about(place, one.name):
             request, read = Request(**one.request), network_of(one.network)
-            shares.append(Share(read, one.curves, request, one.weight, one.priority, name=one.name))
+            shares.append(Share(read, one.curves, request, one.weight, name=one.name))
     return shares
 
 

@@ -62,7 +62,7 @@ VERBS: dict[str, tuple[dict[str, Any], dict[str, str]]] = {
     "allocate": ({"network": "read", "cores": 4},
                  {"cores": "count", "objective": "text", "target": "map", "visits": "list", "minimum": "list",
                   "maximum": "list", "instances_max": "text", "level": "share", "nodes": "count", "memory_bytes": "number",
-                  "arrival_per_s": "number", "quantile": "share", "weights": "list", "work_max": "count",
+                  "arrival_per_s": "number", "quantile": "share", "work_max": "count",
                   "turns": "text", "allowed": "text", "pinned": "list"}),
     "allocate_together": ({"networks": [{"network": "read"}], "cores": 4},
                           {"networks": "map", "cores": "count", "objective": "text", "level": "share"}),

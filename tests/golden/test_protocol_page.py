@@ -105,7 +105,7 @@ def sent_by_our_client() -> set[bytes]:
             v.AllocateTogether(
                 [
                     {"network": "images", "weight": 2.0},
-                    {"network": "matmul .. sort", "name": "batch", "priority": -1},
+                    {"network": "matmul .. sort", "name": "batch"},
                 ],
                 12,
             ),
@@ -161,10 +161,7 @@ def test_our_client_understands_what_the_page_answers() -> None:
     stats = session.stats
     assert (stats.rows_acknowledged, stats.rows_accepted, stats.rows_refused) == (4, 3, 1)
     together = read(Together, answers[18][0][3])
-    assert [(part.name, part.priority, part.cores_used) for part in together.networks] == [
-        ("images", 0, 6),
-        ("batch", -1, 6),
-    ]
+    assert [(part.name, part.cores_used) for part in together.networks] == [("images", 6), ("batch", 6)]
     assert together.bottleneck == (("images", "read"), ("batch", "matmul"))
     pool = read(PoolPlan, answers[20][0][3])
     assert (pool.cores, pool.jobs[1].elapsed_s, pool.assumed) == ({7: 4, 8: 8}, 0.25, {})

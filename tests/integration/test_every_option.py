@@ -71,7 +71,7 @@ REFUSED = {("predict", "measure"), *(
 TOGETHER = {"current": ("--current", "a#1=2", "--current", "c=1", "--current", "a#2=2"),
             "wait_s": ("--free-now", "2"), "free_now": ("--wait", "1"), "cores": ("--predictor", "4"),
             "latency_s": ("--objective", "fewest_cores"), "throughput_per_s": ("--objective", "fewest_cores"),
-            "weight": ("--objective", "cost"), "quantile": ("--arrival", "0.1"),
+            "quantile": ("--arrival", "0.1"),
             "arrival_variation": ("--arrival", "0.1")}  # fmt: skip
 CASES = [(command, option) for command, (_, options) in COMMANDS.items() for option in options]
 

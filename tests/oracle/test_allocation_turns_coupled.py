@@ -1,4 +1,4 @@
-"""Turns with what couples groups - contention, nodes and memory, joins, queues, costs - against every grouping.
+"""Turns with what couples groups - contention, nodes and memory, joins, queues - against every grouping.
 
 The oracle shares no code with the planner: its own fixed point, its own packing of nodes, its own equations of queues.
 """
@@ -188,29 +188,8 @@ def test_branches_of_a_join_that_share_cores_go_one_after_the_other(seed: int) -
         assert answer.latency_s == pytest.approx(min(map(latency, case.groupings())), rel=1e-9), case
 
 
-WEIGHTS: list[dict[str, float]] = [
-    {"core_s": 1.0, "record": 4.0}, {"core_s": 1.0, "record": 8.0, "latency_s": 1.0}, {"latency_s": 2.0, "record": 1.0},
-]  # fmt: skip
-
-
-@pytest.mark.parametrize("weights", WEIGHTS)
-def test_the_lowest_cost(weights: dict[str, float]) -> None:
-    for case in cases(60):
-
-        def cost(some: Grouping, case: Case = case) -> float:
-            value = lambda name: weights.get(name, 0.0)  # noqa: E731
-            rate = 1 / case.period(some)
-            late = value("latency_s") * rate * sum(case.times(some))
-            return value("core_s") * sum(some.sizes) + late - value("record") * rate
-
-        answer = case.plan(objective="cost", weights=weights, turns="better")
-        assert answer.cost_per_s == pytest.approx(min(map(cost, case.groupings())), rel=1e-9), case
-        assert answer.gap == 0.0 or not answer.groups
-
-
 JUDGED: list[tuple[dict[str, Any], Callable[[Any], float]]] = [
     ({"objective": "latency", "arrival_per_s": 0.0}, lambda answer: answer.latency_queued_s),
-    ({"objective": "cost", "weights": WEIGHTS[1]}, lambda answer: answer.cost_per_s),
     ({"objective": "throughput"}, lambda answer: -answer.throughput_per_s),
 ]
 

@@ -46,7 +46,7 @@ class Allocate(OfMachine, PlanOptions):
         id of a network that `define_network` keeps, an integer or its name: a text that is such an id is one. Then what was
         learned of its flow stands where `visits` and `shares` do not say
     cores: cores to hand out; for `fewest_cores` at most so many, or nil
-    objective: what is to be best; `fewest_cores` reaches `target`, `cost` weighs by `weights`
+    objective: what is to be best; `fewest_cores` reaches `target`
     target: with `fewest_cores`: `{throughput_per_s}` or `{latency_s}`; with `latency`, optional: the
         `{throughput_per_s}` that must remain
     visits: runs of a component per record that enters; overrides `shares`
@@ -67,7 +67,6 @@ class Allocate(OfMachine, PlanOptions):
     pinned: by key: its cores, or `{cores, instances}`
     arrival_per_s: records that enter per second: latency then has queueing
     arrival_variation: squared coefficient of variation between them
-    weights: of objective `cost`: `core_s`, `latency_s`, `record`
     scale: what if: by key a factor on its time, 0.5 is twice as fast
     turns: whether components may share cores in turns: wherever the plan gains, only with fewer cores than components, or
         not at all
@@ -92,13 +91,12 @@ else:
 class AllocateTogether(OfMachine):
     """Return what each of several networks gets of one machine's cores.
 
-    Each of `networks` is a map with ``network`` (as of `allocate`) and, all optional, ``name``, ``weight`` and ``priority``,
-    and what `allocate` takes about one network.
+    Each of `networks` is a map with ``network`` (as of `allocate`) and, all optional, ``name`` and ``weight``, and
+    what `allocate` takes about one network.
 
     networks: a map for each, as below
-    objective: what is to be best, as of `allocate`; for `fewest_cores` each network has a `target`
+    objective: `throughput` or `latency`, as of `allocate`
     level: as of `allocate`
-    weights: of objective `cost`, of all networks together
     """
 
     networks: Networks

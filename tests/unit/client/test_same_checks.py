@@ -74,7 +74,7 @@ def test_numbers_of_numpy_are_taken_everywhere() -> None:
     assert adv.status(offset=np.int64(0), limit=np.int64(1))["components"]
     limits = {"minimum": {"m": np.int64(1)}, "maximum": {"m": np.int64(4)}, "instances_max": np.int64(2)}
     assert adv.allocate("m", cores=np.int64(8), **limits).cores["m"] <= 8
-    shares = [{"network": "m", "weight": np.int64(2), "priority": np.int64(1)}, {"network": "m"}]
+    shares = [{"network": "m", "weight": np.int64(2)}, {"network": "m"}]
     assert adv.allocate_together(shares, cores=np.int64(8)).networks
     with SyncClient("/nowhere", close_s=0.0) as client:
         assert client.observe("m", np.int64(5), np.int32(2), np.float32(1), count=np.int64(2))

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 import pytest
 from amdahl import amdahl_curves
@@ -11,7 +9,6 @@ from built_networks import series
 
 from advisor import Advisor
 from advisor.domain.curves import TabulatedCurves
-from advisor.errors import AdvisorError
 from advisor.planning import Request, Share, plan, plan_together
 
 WORK = {"a": (1.0, 0.1), "b": (2.0, 0.1), "c": (3.0, 0.05), "slow": (1.0, 0.9)}
@@ -95,18 +92,6 @@ def test_the_order_of_networks_and_the_scale_of_weights_do_not_matter(seed: int)
     assert plan_together(scaled, cores).allocations == found.allocations
 
 
-def test_a_priority_goes_before(advisor: Advisor) -> None:
-    low: dict[str, Any] = {"network": "a .. b", "minimum": {"b": 3}}
-    found = advisor.allocate_together([low, {"network": "c", "priority": 5}, {"network": "a", "priority": 5}], cores=24)
-    first = advisor.allocate_together(
-        [{"network": "c"}, {"network": "a"}], cores=20
-    )  # all but the minimum of the other
-    assert found.networks[1].allocation.cores == first.networks[0].allocation.cores
-    assert found.networks[2].guaranteed_per_s == first.networks[1].guaranteed_per_s
-    assert found.networks[0].cores_used + sum(part.cores_used for part in first.networks) + found.spare == 24
-    assert [name for name, _ in found.bottleneck][-1] == "1"  # the lowest priority last
-
-
 def test_one_network_alone_is_allocate(advisor: Advisor) -> None:
     for objective in ("throughput", "latency"):
         (part,) = advisor.allocate_together([{"network": "a .. b"}], cores=12, objective=objective).networks
@@ -174,32 +159,3 @@ def test_rules_and_nodes_hold_for_all(advisor: Advisor) -> None:
             np.add.at(load, list(places), part.allocation.cores[key])
     assert load.sum() == sum(part.cores_used for part in found.networks)
     assert load.max() <= 8
-    least = [{"network": "a", "allowed": [5, 6]}, {"network": "c", "priority": 1}]
-    assert advisor.allocate_together(least, cores=24).networks[0].allocation.cores["a"] in (5, 6)  # kept for it
-
-
-def test_the_fewest_cores_for_the_target_of_each(advisor: Advisor) -> None:
-    rates = {"a .. b": 0.8, "c": 0.5}
-    wanted = [
-        advisor.allocate(
-            text, cores=30, objective="fewest_cores", turns="never", target={"throughput_per_s": rate}
-        ).cores_used
-        for text, rate in rates.items()
-    ]
-    networks = [
-        {"network": text, "name": text[0], "target": {"throughput_per_s": rate}} for text, rate in rates.items()
-    ]
-    answer = advisor.allocate_together(networks, cores=30, objective="fewest_cores")
-    assert [part.cores_used for part in answer.networks] == wanted
-    assert answer.spare == 30 - sum(wanted)
-    assert all(
-        part.guaranteed_per_s >= rate * (1 - 1e-9) for part, rate in zip(answer.networks, rates.values(), strict=True)
-    )
-    # Who is asked for first takes what he needs; what is left to the other is too little, and he is named.
-    with pytest.raises(AdvisorError) as raised:
-        advisor.allocate_together(networks, cores=sum(wanted) - 1, objective="fewest_cores")
-    assert str(raised.value.field).startswith("networks[1]")
-    urgent = [networks[0], {**networks[1], "priority": 5}]
-    with pytest.raises(AdvisorError) as raised:
-        advisor.allocate_together(urgent, cores=sum(wanted) - 1, objective="fewest_cores")
-    assert str(raised.value.field).startswith("networks[0]")

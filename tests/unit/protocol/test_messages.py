@@ -27,7 +27,7 @@ GOOD = {
     "choose_cores": ([{"component": "a", "cores_max": 8}], m.ChooseCores("a", cores_max=8)),
     "allocate": ([{"network": "a .. b", "cores": 8}], m.Allocate("a .. b", 8)),
     "allocate_together": (
-        [{"networks": [{"network": "a .. b", "weight": 2, "priority": None}], "cores": 8}],
+        [{"networks": [{"network": "a .. b", "weight": 2}], "cores": 8}],
         m.AllocateTogether([{"network": "a .. b", "weight": 2}], 8),
     ),
     "define_network": ([{"text": "a .. b"}], m.DefineNetwork(text="a .. b")),

@@ -17,6 +17,7 @@ from advisor.domain.rows import Array
 from advisor.domain.shapes import plain
 
 ObjectiveWord = Literal["throughput", "latency", "fewest_cores"]
+TogetherWord = Literal["throughput", "latency"]  # of several networks
 TurnsWord = Literal["never", "scarce", "better"]
 Number = int | float
 Count = Annotated[int, Meta(ge=1, le=limits.ALLOCATE_CORES_MAX)]

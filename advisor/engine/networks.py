@@ -13,7 +13,7 @@ from advisor.domain.allocations import Allocation
 from advisor.domain.bundle import pack
 from advisor.domain.flows import Flow
 from advisor.domain.networks import Network, network_from_nodes
-from advisor.domain.plan_options import NetworkQuestion, ObjectiveWord
+from advisor.domain.plan_options import NetworkQuestion, ObjectiveWord, TogetherWord
 from advisor.domain.shapes import plain
 from advisor.domain.sharing import Together
 from advisor.engine.bundles import CORES_DEFAULT, Bundles
@@ -125,7 +125,7 @@ class Networks:
         networks: Sequence[Mapping[str, Any]],
         *,
         cores: int,
-        objective: ObjectiveWord = "throughput",
+        objective: TogetherWord = "throughput",
         **options: Any,
     ) -> Together:  # fmt: skip
         """Allocate the cores of one machine to several networks that run at the same time.

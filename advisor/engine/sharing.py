@@ -10,7 +10,7 @@ from advisor.domain import limits
 from advisor.domain.fields import shape_of
 from advisor.domain.names import checked_name
 from advisor.domain.networks import Network
-from advisor.domain.plan_options import OF_MACHINE, OF_NETWORK, OF_SHARE, checked_options
+from advisor.domain.plan_options import OF_MACHINE, OF_NETWORK, OF_SHARE, TogetherWord, checked_options
 from advisor.domain.shapes import plain
 from advisor.domain.sharing import Together
 from advisor.engine.curve_tables import CurveTables
@@ -93,6 +93,7 @@ def of_machine(cores: int, objective: str, options: Mapping[str, Any]) -> dict[s
         if key not in OF_MACHINE:
             raise UnknownKey(f"several networks together have no option {key[:40]!r}", field=key[:40], value=key,
                              bound=", ".join(OF_MACHINE), hint="what is of one network stands in its map")  # fmt: skip
+    shape_of(TogetherWord).check_value("objective", objective)
     return checked_options({"cores": checked_cores("cores", cores), "objective": objective, **options})
 
 

@@ -21,7 +21,7 @@ from advisor.planning.judge import Placed
 from advisor.planning.options import Options, options_of
 from advisor.planning.pieces import TIE
 from advisor.planning.placing import SLACK, machine_of
-from advisor.planning.refusals import not_excluded, refused, too_far, unsure
+from advisor.planning.reasons import not_excluded, refused, too_far, unsure
 from advisor.planning.requests import BARE, LATE, NEVER, PRICE, RATE, Request, request_about
 from advisor.planning.search import WORK_MAX, Search, search_near, search_own
 from advisor.planning.sharing import Turns

@@ -15,7 +15,6 @@ from advisor.planning.by_key import finite_number
 from advisor.planning.demand import demand_of
 from advisor.planning.requests import Request, request_about
 
-TOGETHER = ("throughput", "latency")  # what several networks are planned for
 WEIGHT_MIN, WEIGHT_MAX = 1e-9, 1e9  # wider than any two networks differ, far from what a double loses
 
 
@@ -49,15 +48,11 @@ def about(place: int, name: str) -> Generator[None]:
         raise
 
 
-def checked_shares(shares: Sequence[Share], objective: str) -> tuple[list[Share], int]:
+def checked_shares(shares: Sequence[Share]) -> tuple[list[Share], int]:
     """Return the networks with a name each, and the fewest cores of all, after what can be wrong with one alone.
 
     Raises InvalidValue, TooLarge.
     """
-    if objective not in TOGETHER:
-        raise InvalidValue(
-            "objective", objective, " or ".join(TOGETHER), "ask `allocate` for one network after the other"
-        )
     found, least = list[Share](), 0
     for place, share in enumerate(shares):
         name = share.name or str(place + 1)

@@ -34,7 +34,7 @@ from advisor.planning.visits import FIELDS, nodes_of_kind
 NAMES_REPORTED = 8  # networks named in one reason
 BY_KEY = ("visits", "minimum", "maximum", "instances_max", "pinned", "scale", "allowed")
 # Reasons of the plan of all together that read the same for several networks; rates of theirs are sums.
-REPORTED = ("maximum", "unvisited", "contention", "level", "gap")
+REPORTED = ("maximum", "contention", "level", "gap")
 STEP = 1e-9  # of a period: a smaller gain is none
 
 
@@ -49,7 +49,7 @@ def plan_together(shares: Sequence[Share], cores: int, objective: str = "through
     cores : int
         Of the machine: at least the minima of all networks in sum.
     objective : str
-        One of `TOGETHER`.
+        ``throughput`` or ``latency``.
 
     Returns
     -------
@@ -63,7 +63,7 @@ def plan_together(shares: Sequence[Share], cores: int, objective: str = "through
     Cost: that of `plan` for all together, and of exact thresholds for each.
     """
     total = whole("cores", cores, 1, limits.ALLOCATE_CORES_MAX)
-    shares, least = checked_shares(shares, objective)
+    shares, least = checked_shares(shares)
     if least > total:
         raise InvalidValue("cores", total, f"at least {least}, the minima of all networks")
     if len(shares) == 1:  # it may take turns

@@ -53,7 +53,7 @@ COMMANDS: dict[str, tuple[tuple[str, ...], dict[str, Any]]] = {
         {"predictor": "4", "cores": "2", "cores_max": "4", "allowed": "2,4", "limit": "1", "fresh": None, "evidence": None},
     ),
     "allocate": (("{network}", "--cores", "8"), PLAN | {
-        "depths": "2", "fan_outs": "2", "returns": "0.1", "weight": "core_s=1", "fresh": None,
+        "depths": "2", "fan_outs": "2", "returns": "0.1", "fresh": None,
         "evidence": None, "current": "b=2",
         "throughput_per_s": "0.1", "latency_s": "100", "sweep": "cores=2..8:2",
         "form": "snet",

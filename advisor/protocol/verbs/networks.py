@@ -101,6 +101,8 @@ class AllocateTogether(OfMachine):
 
     networks: Networks
     cores: Cores
+    _: KW_ONLY
+    objective: TogetherWord = "throughput"
 
 
 @verb("watch", "read", rule=_watchable)

@@ -169,10 +169,10 @@ def best_period(
     nothing is found.
     """
     n, found = len(demand.visits), np.empty(2)
-    (taken, other), (group, widths) = np.empty((2, 2, n), np.int64), np.empty((2, n), np.int64)
+    taken, (group, widths) = np.empty((2, n), np.int64), np.empty((2, n), np.int64)
     times, shapes = np.empty((2, n, len(sizes))), np.empty((2, n, len(sizes)), np.int64)
     KERNELS.best_period(
-        (demand.level, demand.fall, demand.knots), demand.limits, demand.visits, cores, target_s, taken, other, np.empty(n),
+        (demand.level, demand.fall, demand.knots), demand.limits, demand.visits, cores, target_s, taken, np.empty(n),
         (sizes, numbers), times, shapes, group, widths, found,
     )  # fmt: skip
     period, grouped = found.tolist()

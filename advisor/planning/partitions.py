@@ -129,7 +129,7 @@ def best_groups(turns, stays, cores, longest, target, group, found):
     return period
 
 
-def best_period(curves, limits, visits, cores, target, taken, other, turns, few, times, shapes, group, widths, found):
+def best_period(curves, limits, visits, cores, target, taken, turns, few, times, shapes, group, widths, found):
     """Fill `found` with the shortest period with dedicated cores and the shorter one of groups, infinity where there is none.
 
     With a `target` (0: none) that is the period looked for: on the fewest dedicated cores, and on fewer in groups. `taken`
@@ -144,7 +144,7 @@ def best_period(curves, limits, visits, cores, target, taken, other, turns, few,
         if 0 <= used <= cores:
             found[0], most = target, used - 1
     else:
-        found[0] = shortest_period(curves, limits, visits, cores, taken, other, turns)
+        found[0] = shortest_period(curves, limits, visits, cores, taken, turns)
         longest = found[0] * (1.0 - TIE)
     least = 0
     for row in range(len(visits)):
@@ -163,7 +163,7 @@ def _examples() -> Iterator[tuple[str, tuple[Any, ...]]]:
     taken, pair = np.ones((2, 1), np.int64), np.ones(2)
     times, shapes = np.ones((2, 1, 1)), np.ones((2, 1, 1), np.int64)
     yield "best_period", (
-        (table, table, some), limits, some, 1, 1.0, taken, taken, some, (whole, whole), times, shapes, whole, whole, pair,
+        (table, table, some), limits, some, 1, 1.0, taken, some, (whole, whole), times, shapes, whole, whole, pair,
     )  # fmt: skip
 
 

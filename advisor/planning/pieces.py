@@ -15,49 +15,19 @@ instance of 1, 2, ... instances.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from math import ceil, frexp, inf, ldexp, sqrt
+from math import ceil, inf, sqrt
 from typing import Any
 
 import numpy as np
 
 from advisor import kernels
-from advisor.domain.elementary import (
-    EXP_LEAST,
-    EXP_MOST,
-    EXP_TERMS,
-    LN2_HIGH,
-    LN2_LOW,
-    LOG2_E,
-    LOG_TERMS,
-    ROOT_HALF,
-)
+from advisor.models.logarithm import exp2_of, log2_of
 
 # Relative differences below this are rounding: the planner treats them as ties, so that a last bit buys no core.
 TIE = 1e-12
-STEPS_FEW = 64  # cores left to give at which giving them one by one is cheaper than halving the period again
+NEAR = 1e-9  # of a period: nearer, one turn after the other is undercut; a hundred thousand turns lie 1e-5 apart
+DOUBLINGS_MAX = 1000.0  # of a time: a double has no more
 PATIENCE = 8  # interpreted calls: each is a plan
-
-
-def raised(ratio, power):
-    """Return ratio**power of a positive ratio, with the bits of `elementary.exp` and `elementary.log`."""
-    mantissa, exponent = frexp(ratio)
-    if mantissa < ROOT_HALF:
-        mantissa, exponent = mantissa * 2.0, exponent - 1
-    s = (mantissa - 1.0) / (mantissa + 1.0)
-    total = 0.0
-    for term in LOG_TERMS:
-        total = total * (s * s) + term
-    return exponential(power * (exponent * LN2_HIGH + (exponent * LN2_LOW + s * total)))
-
-
-def exponential(x):
-    """Return e**x, with the bits of `elementary.exp`."""
-    x = min(max(x, EXP_LEAST), EXP_MOST)
-    whole = np.rint(x * LOG2_E)
-    rest, total = (x - whole * LN2_HIGH) - whole * LN2_LOW, 0.0
-    for term in EXP_TERMS:
-        total = total * rest + term
-    return ldexp(total, int(whole))
 
 
 def pieces_of(knots, elapsed, upper, least, most, price, level, fall):
@@ -78,7 +48,8 @@ def pieces_of(knots, elapsed, upper, least, most, price, level, fall):
             level[row, j], fall[row, j] = elapsed[row, j], 0.0
             if price != 0.0:
                 ratio = max(upper[row, j] / elapsed[row, j], 1.0)
-                level[row, j] = elapsed[row, j] * raised(min(ratio, furthest) if among else ratio, price)
+                doublings = price * log2_of(min(ratio, furthest) if among else ratio)
+                level[row, j] = elapsed[row, j] * exp2_of(min(doublings, DOUBLINGS_MAX))
                 if elapsed[row, j] > shortest:
                     level[row, j] = max(level[row, j], lowest)
                 shortest, lowest = min(shortest, elapsed[row, j]), min(lowest, level[row, j])
@@ -239,12 +210,6 @@ def shapes_within(curves, limits, visits, period, taken, turns):
     return (used, longest) if all_have else (-1, 0.0)
 
 
-def copy_shapes(shapes, into):
-    """Copy shapes (2, n): an assignment of slices of two dimensions would format an error, and so need Python."""
-    for row in range(shapes.shape[1]):
-        into[0, row], into[1, row] = shapes[0, row], shapes[1, row]
-
-
 def fastest_of(level, fall, knots, row, low, high):
     """Return the least T_c(p) in [low, high]: at one of these, or at a knot between them."""
     least = min(seconds_of(level, fall, knots, row, low), seconds_of(level, fall, knots, row, high))
@@ -254,12 +219,11 @@ def fastest_of(level, fall, knots, row, low, high):
     return least
 
 
-def shortest_period(curves, limits, visits, cores, taken, other, turns):
+def shortest_period(curves, limits, visits, cores, taken, turns):
     """Return the shortest period with cores of one's own, infinity where they do not suffice; `taken` (2, n) gets the fewest
     that reach it.
 
-    The period is halved until few cores are left, which then go to whoever is slowest, one step after the other: exact. Cost
-    O(n m) a halving, O(n) a step.
+    The period is halved until it is near, then one turn after the other is undercut: exact. Cost O(n m) a halving or turn.
     """
     level, fall, knots = curves
     lowest, highest, used = 0.0, 0.0, 0
@@ -268,39 +232,25 @@ def shortest_period(curves, limits, visits, cores, taken, other, turns):
         least = fastest_of(level, fall, knots, row, low, limits[1][row])
         lowest = max(lowest, visits[row] * least * share_of(limits, row, limits[3][row]))
         low = allowed_from(limits[4], limits[5], row, low, limits[1][row])
-        taken[0, row], taken[1, row] = low, few
         used += low * few
         highest = max(highest, turn_of(curves, limits, visits, row, low, few))
     if used > cores:
         return inf
-    some, longest = shapes_within(curves, limits, visits, lowest * (1.0 + TIE), other, turns)
+    some, longest = shapes_within(curves, limits, visits, lowest * (1.0 + TIE), taken, turns)
     if 0 <= some <= cores:
-        copy_shapes(other, taken)
         return longest
-    while cores - used > STEPS_FEW and highest - lowest > TIE * highest:
-        middle = sqrt(lowest) * sqrt(highest) if highest > 2.0 * lowest else 0.5 * (lowest + highest)
-        some, longest = shapes_within(curves, limits, visits, middle, other, turns)
-        if 0 <= some <= cores:
-            used, highest = some, min(longest, middle)
-            copy_shapes(other, taken)
-        else:
-            lowest = middle
-    for row in range(len(visits)):
-        turns[row] = turn_of(curves, limits, visits, row, taken[0, row], taken[1, row])
     while True:
-        slowest, longest = 0, turns[0]
-        for row in range(1, len(visits)):
-            if turns[row] > longest:
-                slowest, longest = row, turns[row]
-        more, many = shape_within(curves, limits, visits[slowest], slowest, longest * (1.0 - TIE))
-        used += more * many - taken[0, slowest] * taken[1, slowest]
-        if more == 0 or used > cores:
-            shapes_within(
-                curves, limits, visits, longest * (1.0 + TIE), taken, turns
-            )  # equals may have got more in vain
-            return longest
-        taken[0, slowest], taken[1, slowest] = more, many
-        turns[slowest] = turn_of(curves, limits, visits, slowest, more, many)
+        middle = highest * (1.0 - TIE)
+        if highest - lowest > NEAR * highest:
+            middle = sqrt(lowest) * sqrt(highest) if highest > 2.0 * lowest else 0.5 * (lowest + highest)
+        some, longest = shapes_within(curves, limits, visits, middle, taken, turns)
+        if 0 <= some <= cores:
+            highest = min(longest, middle)
+        elif highest - lowest > NEAR * highest:
+            lowest = middle
+        else:
+            shapes_within(curves, limits, visits, highest * (1.0 + TIE), taken, turns)
+            return highest
 
 
 def last_within(sizes, count):

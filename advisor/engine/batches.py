@@ -9,9 +9,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from itertools import chain
-from typing import Any
+from typing import Annotated, Any
 
+import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
@@ -27,102 +27,51 @@ from advisor.models import contention
 from advisor.models.fold import KERNELS
 from advisor.models.layout import AT
 
-DIMENSIONS, ROWS = AT["dimensions"].start, AT["rows"].start
+DIMENSIONS = AT["dimensions"].start
 PLAIN_ROWS_MAX = 1_024  # taken before they are folded; more would save nothing
-FEW_ROWS = 8  # plain rows that are folded one by one: 3 microseconds each, where a fold of columns begins at 25
-ARRAY_ROWS = 32  # a batch of so many rows is looked at as columns: arrays of fewer cost more than a loop
-_X, _P_LOW, _P_HIGH = limits.PREDICTOR_MAX, limits.CORES_MIN, limits.CORES_MAX
-_T_LOW, _T_HIGH = limits.ELAPSED_MIN_S, limits.ELAPSED_MAX_S
-_NUMBERS = frozenset((int, float))
+
+
+class _Batch(msgspec.Struct, frozen=True, array_like=True):
+    """A batch of plain rows ``[component, predictor, cores, elapsed_s]``."""
+
+    rows: list[
+        tuple[
+            str,
+            Annotated[float, msgspec.Meta(ge=0.0, le=limits.PREDICTOR_MAX)],
+            Annotated[float, msgspec.Meta(ge=limits.CORES_MIN, le=limits.CORES_MAX)],
+            Annotated[float, msgspec.Meta(ge=limits.ELAPSED_MIN_S, le=limits.ELAPSED_MAX_S)],
+        ]
+    ]
 
 
 class PlainRows:
     """Plain rows taken and not folded yet, in the order of their coming."""
 
-    def __init__(self, components: Components) -> None:
-        self.components = components  # whose slots they are
+    def __init__(self) -> None:
         self.count = 0  # rows that wait
-        self._rows: list[tuple[int, float, float, float]] = []  # the last of them: (slot, predictor, cores, elapsed_s)
-        self._parts: list[tuple[Ints, Floats, Floats, Floats]] = []  # those before, as columns
-        self._find_components_anew()
+        self._columns: tuple[list[Any], ...] = ([], [], [], [])  # of them: slots, predictors, cores, elapsed_s
 
-    def append_plain_rows(self, rows: Sequence[Any]) -> bool:
+    def append_plain_rows(self, components: Components, rows: Sequence[Any]) -> bool:
         """Take rows ``[component, predictor, cores, elapsed_s]``, all or none; False where one is not plain. Cost O(rows)."""
-        if self._renames != self.components.slots.renames:
-            self._find_components_anew()
-        if len(rows) >= ARRAY_ROWS:
-            return self._append_as_columns(rows)
-        slots, taken = self._slots, self._rows
-        before = len(taken)
         try:
-            for component, x, p, t in rows:
-                slot = slots.get(component)
-                if slot is None:
-                    slot = self._slot_of_plain(component)
-                numbers = type(x) in _NUMBERS and type(p) in _NUMBERS and type(t) in _NUMBERS
-                if not (numbers and 0.0 <= x <= _X and _P_LOW <= p <= _P_HIGH and _T_LOW <= t <= _T_HIGH):
-                    break
-                taken.append((slot, x, p, t))
-            else:
-                self.count += len(rows)
-                return True
-        except (TypeError, ValueError, KeyError):  # no row of four, no name, no such component
-            pass
-        del taken[before:]
-        return False
-
-    def _append_as_columns(self, rows: Sequence[Any]) -> bool:
-        try:
-            names, x, p, t = zip(*rows, strict=True)
-            for name in set(names).difference(self._slots):
-                self._slot_of_plain(name)
-            if not _NUMBERS.issuperset(map(type, chain(x, p, t))):
-                return False
-            slots = np.fromiter(map(self._slots.__getitem__, names), np.int64, len(rows))
-            return self._append_arrays(slots, *np.array((x, p, t), np.float64))
-        except (TypeError, ValueError, KeyError, OverflowError):  # as above; an integer that no float holds
+            names, *numbers = zip(*msgspec.convert((rows,), _Batch).rows, strict=True)
+            slots = [*map(components.slots.by_name.__getitem__, names)]
+        except (msgspec.ValidationError, KeyError):
             return False
-
-    def _append_arrays(self, slots: Ints, x: Floats, p: Floats, t: Floats) -> bool:
-        # min and max find NaN as well: a comparison with NaN is False.
-        if not (x.min() >= 0.0 and x.max() <= _X and p.min() >= _P_LOW and p.max() <= _P_HIGH):
+        if SEPARATOR in "".join(names):
             return False
-        if not (t.min() >= _T_LOW and t.max() <= _T_HIGH):
+        if components.vectors and (components.table.records_whole[slots, DIMENSIONS] != 1).any():
             return False
-        if self._rows:
-            self._close_part()
-        self._parts.append((slots, x, p, t))
+        for column, values in zip(self._columns, (slots, *numbers), strict=True):
+            column.extend(values)
         self.count += len(slots)
         return True
 
-    def _close_part(self) -> None:
-        """Let the rows that wait be columns."""
-        table = np.fromiter(chain.from_iterable(self._rows), np.float64, 4 * len(self._rows)).reshape(-1, 4)
-        slots, x, p, t = np.ascontiguousarray(table.T)
-        self._parts.append((slots.astype(np.int64), x, p, t))
-        self._rows.clear()
-
-    def _slot_of_plain(self, component: Any) -> int:
-        """Return the slot of a component that has one predictor; KeyError for all else."""
-        slot = self.components.slots.by_name[component]
-        if SEPARATOR in component or self.components.table.records_whole[slot, DIMENSIONS] != 1:
-            raise KeyError(component)
-        self._slots[component] = slot
-        return slot
-
-    def pop_columns(self) -> Columns:
+    def pop_columns(self, components: Components) -> Columns:
         """Return the rows in their order, numbered by their slots, and hold none. Cost O(rows)."""
-        if self._rows:
-            self._close_part()
-        parts = self._parts
-        index, x, p, t = parts[0] if len(parts) == 1 else map(np.concatenate, zip(*parts, strict=True))
-        self._parts, self.count = [], 0
-        return Columns(self.components.slots.as_numbered_names(), index, x, p, t)
-
-    def _find_components_anew(self) -> None:
-        """Forget what components are: one may have got another number of predictors, or another one's slot."""
-        self._slots: dict[str, int] = {}  # of components found to have one predictor
-        self._renames = self.components.slots.renames
+        index, x, p, t = map(np.array, self._columns, (np.int64, np.float64, np.float64, np.float64))
+        self._columns, self.count = ([], [], [], []), 0
+        return Columns(components.slots.as_numbered_names(), index, x, p, t)
 
 
 def learn_columns(components: Components, columns: Columns) -> Receipt:
@@ -155,21 +104,8 @@ def learn_columns(components: Components, columns: Columns) -> Receipt:
 
 def fold_plain_rows(components: Components, columns: Columns) -> None:
     """Learn plain rows, numbered by their slots: as `learn_columns` does."""
-    slots = columns.index
-    if len(slots) <= FEW_ROWS:
-        for slot, x, p, t in zip(
-            slots.tolist(), columns.predictor.tolist(), columns.cores.tolist(), columns.elapsed_s.tolist(), strict=True
-        ):
-            fold_one(components, slot, (x, p), t, 1)
-        return
-    rows = Rows(np.arange(len(slots)), slots, columns.predictor, None, columns.cores, columns.elapsed_s, None, None)
-    known = components.table.records_whole[:, ROWS]
-    if not known[slots].all():
-        for slot, _ in first_rows(known, [rows]):
-            if components.learners.find_record(slot) is None:
-                components.learners.promote(slot, 2, "")
-    _fold(components, rows, "", None)
-    components.totals["rows_accepted"] += len(slots)
+    _learn(components, columns, columns.index, None)
+    components.totals["rows_accepted"] += len(columns)
 
 
 def _wrong_dimensions(components: Components, columns: Columns, slots: Ints, good: Bools | None) -> Bools:

@@ -46,7 +46,7 @@ class Engine(State):
         self.profiles = Profiles(lambda names: self.advisor.task_types.reports(names))  # noqa: PLW0108 - may be replaced
         self.ledger = ProducerLedger(producers_max, self.totals_add)
         self.journal = Journal(self)
-        self._plain = PlainRows(self.advisor.components)  # rows taken, and not folded yet
+        self._plain = PlainRows()  # rows taken, and not folded yet
         self._defect: Exception | None = None
         # called when plain rows were folded that changed a model, or while somebody follows, see `take_plain_batch`
         self.reported: Callable[[], None] | None = None
@@ -103,9 +103,7 @@ class Engine(State):
         ledger, plain = self.ledger, self._plain
         if ledger.applied.get(key) != sequence - 1:
             return False
-        if plain.components is not self.advisor.components:
-            plain = self._plain = PlainRows(self.advisor.components)
-        if not plain.append_plain_rows(rows):
+        if not plain.append_plain_rows(self.advisor.components, rows):
             return False
         ledger.set_record(key, sequence)
         if plain.count >= PLAIN_ROWS_MAX:
@@ -118,7 +116,8 @@ class Engine(State):
             raise self._defect
         if not self._plain.count:
             return
-        columns, components = self._plain.pop_columns(), self.advisor.components
+        components = self.advisor.components
+        columns = self._plain.pop_columns(components)
         try:
             fold_plain_rows(components, columns)
             self.journal.note_event(columns)

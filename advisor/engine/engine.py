@@ -273,7 +273,7 @@ class Engine(State):
         """
         engine = cls(producers_max=producers_max)
         found = state_bytes.decode(stored.blocks, stored.bytes)
-        profiles = found.records.pop(engine.profiles.name, {})
+        profiles: dict[Producer, bytes | None] = {**found.records.pop(engine.profiles.name, {})}
         engine._restore_records(found)
         known_max = limits.COMPONENTS_MAX if components_max is None else components_max
         engine._replay(stored.log, profiles)
@@ -281,7 +281,7 @@ class Engine(State):
         engine.allow(Limits(known_max, learners.memory_bytes if model_memory_bytes is None else model_memory_bytes))
         return engine
 
-    def _replay(self, log: Iterable[bytes], profiles: dict[Producer, bytes]) -> None:
+    def _replay(self, log: Iterable[bytes], profiles: dict[Producer, bytes | None]) -> None:
         """Apply again what the log has, under the limits of then; `profiles`: the records of runs before it."""
         components = self.advisor.components
         for data in log:
@@ -291,14 +291,14 @@ class Engine(State):
                 for logged in entry.events:
                     event = logged.as_event(components.slots) if isinstance(logged, LoggedRows) else logged
                     self._happen(None, event)
-                for patch in entry.patches:
-                    after = patch.applied(profiles.pop(patch.key, b""))
-                    profiles |= {} if after is None else {patch.key: after}
             except (TypeError, ValueError, LookupError, ArithmeticError, AttributeError) as error:
                 raise StateDamaged(f"what the log tells cannot have been applied: {error!r}") from error
             components.totals.update(entry.counts)
+            profiles |= entry.profiles
             for key in entry.producers_gone:
                 self.ledger.remove_record(key)
             for key, number in entry.producers.items():
                 self.ledger.set_record(key, number)
-        self.profiles.stored(profiles)
+        for key, record in profiles.items():
+            if record is not None:
+                self.profiles.restore_record(key, record)

@@ -1,7 +1,7 @@
 """What was applied since the last commit, event by event, as an entry of the log.
 
 A fold is a strict left fold, so an image and then the events in their order give the same state, to the bit. Profiles, whose
-open parts no log holds, are in it as patches of their records. What else changes a state needs an image.
+open parts no log holds, are in it as their records. What else changes a state needs an image.
 
 One entry a commit, as MessagePack; an array is an extension of it. Rows name new components, and known ones by their slots: a
 replay gives these in the same order.
@@ -22,7 +22,6 @@ from advisor.domain.observations import Columns, ComponentNames, Misread
 from advisor.engine import events as e
 from advisor.engine.exactly_once import Producer
 from advisor.engine.frames import Block
-from advisor.engine.patches import Patch
 from advisor.engine.slots import Slots
 from advisor.engine.state import State
 from advisor.errors import StateDamaged
@@ -92,12 +91,12 @@ class Entry(msgspec.Struct, array_like=True, frozen=True):
     producers: dict[Producer, int] = {}  # the numbers applied, of producers whose number changed
     producers_gone: tuple[Producer, ...] = ()
     counts: dict[str, int] = {}  # what the totals count beside the events
-    patches: tuple[Patch, ...] = ()  # of the records of profiles
+    profiles: dict[Producer, bytes | None] = {}  # the records of those that changed; None: it gave way
 
     @property
     def empty(self) -> bool:
         """True when there is nothing to write: counts alone wait for company."""
-        return not (self.events or self.producers or self.producers_gone or self.patches)
+        return not (self.events or self.producers or self.producers_gone or self.profiles)
 
     def encode(self) -> bytes:
         """Return the entry's bytes; none where it is empty. Cost O(rows)."""
@@ -167,7 +166,7 @@ class Journal:
         """Begin anew: all that was noted is written."""
         self._events: list[LoggedEvent] = []
         self._counts: Counter[str] = Counter()
-        self._patches: list[Patch] = []
+        self._profiles: dict[Producer, bytes | None] = {}
         self._known = len(self._state.advisor.components.slots)  # those that a replay has before the next event
         if self.kept:
             self._state.ledger.unlogged = {}
@@ -197,18 +196,18 @@ class Journal:
         state, unlogged = self._state, self._state.ledger.unlogged or {}
         components, applied = state.advisor.components, state.ledger.applied
         limits = Limits(components.slots.components_max, components.learners.memory_bytes)
-        self._patches += state.profiles.take_patches() if state.profiles.unlogged else ()
-        if not (self._events or unlogged or self._patches):
+        self._profiles |= state.profiles.take_changed()
+        if not (self._events or unlogged or self._profiles):
             return Entry(limits)
         numbers = {key: applied[key] for key in unlogged if key in applied}
         gone = tuple(key for key in unlogged if key not in applied)
-        entry = Entry(limits, tuple(self._events), numbers, gone, self._counts, tuple(self._patches))
+        entry = Entry(limits, tuple(self._events), numbers, gone, self._counts, self._profiles)
         self._empty()
         return entry
 
     def put_back(self, entry: Entry) -> None:
         """Count an entry as not written: its commit failed, and the next one holds what it held."""
-        self._events[:0], self._patches[:0] = entry.events, entry.patches
+        self._events[:0], self._profiles = entry.events, entry.profiles | self._profiles
         self._counts.update(entry.counts)
         self._state.ledger.unlogged = dict.fromkeys([*entry.producers, *entry.producers_gone]) | (
             self._state.ledger.unlogged or {}
@@ -222,7 +221,7 @@ class Journal:
 
     def begin_image(self) -> Iterator[Block]:
         """Count all of the state as written; return what yields it, as it then is: for a copy of this process's memory."""
-        self._state.profiles.take_patches()
+        self._state.profiles.take_changed()
         self._empty()
         self.beyond = False
         return self._state.blocks()

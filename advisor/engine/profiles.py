@@ -12,7 +12,6 @@ from advisor.domain.names import normalised_name
 from advisor.domain.task_events import EVENTS_BATCH_MAX, TaskEvents
 from advisor.engine.events import Ended
 from advisor.engine.kinds import RecordKind
-from advisor.engine.patches import Patch
 from advisor.errors import InvalidValue
 from advisor.profile import layout as at
 from advisor.profile.checkpoint import from_bytes, to_bytes
@@ -38,7 +37,6 @@ class Profiles(RecordKind[Key, Profiler]):
         self._reports = reports  # what is known of task types, by their names
         self.runs = self.known
         self.gave_way = 0
-        self._logged: dict[Key, bytes] = {}  # the record of each run as the log and the image before it have it
 
     def fold_events(self, key: Key, events: TaskEvents) -> Folded:
         """Fold a batch of a producer; raises as `Profiler.fold_batch`."""
@@ -145,25 +143,13 @@ class Profiles(RecordKind[Key, Profiler]):
         self._make_room(key)
         super().set_record(key, record)
 
-    def take_patches(self) -> list[Patch]:
-        """Return what changed in the records of runs since they were taken last, for the log.
+    def take_changed(self) -> dict[Key, bytes | None]:
+        """Return the records of the runs that changed since they were taken last, for the log; None: it gave way.
 
         What is open in a run is in no record, and closes as lost at a restart; so a log of its events would not do.
         """
-        found: list[Patch] = []
         changed, self.unlogged = self.unlogged or {}, None if self.unlogged is None else {}
-        for key in changed:
-            before = self._logged.pop(key, b"")
-            if key in self.runs:
-                self._logged[key] = self.encode_record(self.runs[key])
-            found.append(Patch.between(key, before, self._logged.get(key)))
-        return found
-
-    def stored(self, records: Mapping[Key, bytes]) -> None:
-        """Restore runs from the records that the state on disk has; raises as `from_bytes`."""
-        for key, data in records.items():
-            self.restore_record(key, data)
-        self._logged = dict(records)
+        return {key: self.encode_record(self.runs[key]) if key in self.runs else None for key in changed}
 
 
 def refusals(folded: Folded | None) -> Mapping[str, Any]:

@@ -17,7 +17,7 @@ OF_WINDOW: Final = ("late", "squeezed")
 
 
 class ProfileRecord(msgspec.Struct, frozen=True, array_like=True):
-    """What a restart keeps. The tables come first, so that patches of what grows behind them leave them where they are."""
+    """What a restart keeps."""
 
     tables: bytes  # numbers of the whole, nodes, moments, little-endian
     latest: list[int]  # time of each thread's last event

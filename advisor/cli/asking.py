@@ -107,10 +107,7 @@ def _model(of: str, found: Given) -> Iterator[Printed]:
     explore={"type": options.EXPLORE, "default": "false", "show_default": True},
 )  # fmt: skip
 def choose_cores_command(found: Given) -> Iterator[Printed]:
-    """Choose the cores for one run of COMPONENT: near the counts seen, the fewest within --tolerance of the best.
-
-    With --free-now and --wait, also whether to take the cores that are free, or to wait for all.
-    """
+    """Choose the cores for one run of COMPONENT: near the counts seen, the fewest within --tolerance of the best."""
     low, high = seconds(found["low_s"]), seconds(found["high_s"])
     yield bold(f"{several(found['cores'], 'core')} for {found['component']} at {tables.point(found['predictor'])}")
     yield f"expected {seconds(found['elapsed_s'])}, in {found['level']:.0%} of cases from {low} to {high} ({found['model']})"
@@ -141,8 +138,7 @@ def _suggested(asker: Any, request: Given, _: Given) -> Given:
 
 
 @asks(
-    v.Suggest, COMPONENT, leave=("component", "candidates"), keys=one_point, echo=("component",), answer=_suggested,
-    predictor=PREDICTOR, allowed=ALLOWED,
+    v.Suggest, COMPONENT, leave=("component",), echo=("component",), answer=_suggested, allowed=ALLOWED,
 )  # fmt: skip
 def suggest_command(found: Given) -> Iterator[Printed]:
     """Suggest which runs of COMPONENT would narrow its predictions most, and what they cost."""

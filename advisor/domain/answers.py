@@ -64,31 +64,8 @@ class Prediction(Answer, frozen=True):
     basis: Basis | None = None
 
 
-class TakeOrWait(Answer, frozen=True):
-    """The cores that are free now against all of them later.
-
-    Attributes
-    ----------
-    wait : bool
-        Waiting ends earlier, as predicted.
-    now_cores, later_cores : int
-        What to take in either case.
-    now_s, later_s : float
-        Seconds from now to the end; `now_s` is None where no core is free.
-    probability : float
-        That taking now ends earlier.
-    """
-
-    wait: bool
-    now_cores: int
-    now_s: float | None
-    later_cores: int
-    later_s: float
-    probability: float
-
-
 class CoreChoice(Answer, frozen=True):
-    """How many cores to give one invocation, and what to expect of it; `take_or_wait` where that was asked.
+    """How many cores to give one invocation, and what to expect of it.
 
     Attributes
     ----------
@@ -123,7 +100,6 @@ class CoreChoice(Answer, frozen=True):
     assumed: tuple[str, ...]
     trial: bool
     counts: tuple[int, ...]
-    take_or_wait: TakeOrWait | None = None
     nearest: tuple[str, ...] | None = None
     basis: Basis | None = None
 

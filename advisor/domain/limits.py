@@ -71,7 +71,6 @@ NETWORK_ID_MAX = 2**53  # of an id that is a number: exact wherever it may be re
 INSTANCES_MAX = 2**20  # no more instances than cores
 PREDICT_POINTS_MAX = 100_000  # points of one predict in process: a curve or a batch
 POINTS_BATCH_MAX = 2_048  # of one predict on the wire: answered within some 30 ms, as a batch of rows is
-PREDICT_NAMES_MAX = 128  # components of one predict on the wire: each may have to be solved, half a millisecond
 JOBS_TOGETHER_MAX = 1_000  # of one pool: planned in 20 ms, or 200 ms where all can be resized
 CANDIDATES_MAX = 256  # settings that one suggest of the wire weighs, and answers: within 10 ms, when others wait
 

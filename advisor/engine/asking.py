@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 from msgspec.structs import replace
@@ -12,8 +12,6 @@ from advisor.domain import elementary, limits
 from advisor.domain.allowed_cores import AllowedCores
 from advisor.domain.answers import CoreChoice, Prediction
 from advisor.domain.core_requests import CORE_SECONDS, CoreRequest
-from advisor.domain.names import checked_name
-from advisor.domain.rows import is_number
 from advisor.domain.vectors import Floats
 from advisor.engine.cache import Cache
 from advisor.engine.choice import (
@@ -210,47 +208,13 @@ class Asking:
         notes = (*answer.notes, f"no predictor given: over the observed load, at {n} points")
         return replace(answer, elapsed_s=value, low_s=low, high_s=high, extrapolates=outside, notes=notes)
 
-    def several(
-        self, components: Sequence[str], predictor: Any, cores: Any, level: float, form: str | None, machine: str | None,
-        measure: str, prior: bool = False,
-    ) -> Prediction:  # fmt: skip
-        """Return the predictions of components (n,), each at its own predictor and cores, or all at one; the rest as `predict`.
-
-        Raises UnknownComponent, NotEnoughData, InvalidValue, TooLarge.
-        """
-        n = len(components)
-        if not n:
-            raise InvalidValue("component", "[]", "a name, or a list of them")
-        if n > limits.PREDICT_POINTS_MAX:
-            raise TooLarge("component", n, limits.PREDICT_POINTS_MAX, "ask in parts")
-        each_x, each_p = (_each(field, given, n) for field, given in (("predictor", predictor), ("cores", cores)))
-        answers: list[Prediction] = []
-        for name, x, p in zip(components, each_x, each_p, strict=True):
-            if prior and self._components.slots.find_slot(checked_name("component", name)) is None:
-                answers.append(
-                    self._unseen(name, x, p, level, measure, alone=False)
-                )  # names like it: where one is asked
-            else:
-                answers.append(self.predict(name, x, p, level, form, machine, measure))
-        elapsed, low, high, outside = (
-            np.array([getattr(answer, field) for answer in answers], np.float64)
-            for field in ("elapsed_s", "low_s", "high_s", "extrapolates")
-        )
-        models = ", ".join(dict.fromkeys(answer.model for answer in answers))
-        each = zip(components, answers, strict=True)
-        notes = dict.fromkeys(f"{name}: {note}" for name, answer in each for note in answer.notes)
-        runs = np.array([answer.observations for answer in answers], np.int64)
-        return Prediction(elapsed, low, high, models, tuple(notes), runs, outside)
-
-    def _unseen(
-        self, component: str, predictor: Any, cores: Any, level: float, measure: str, *, alone: bool = True
-    ) -> Prediction:
+    def _unseen(self, component: str, predictor: Any, cores: Any, level: float, measure: str) -> Prediction:
         """Return what is said of a component that was never observed; points of several values count as they stand."""
         x = 1.0 if predictor is None else checked("predictor", predictor, "invalid_predictor")
         p = checked("cores", cores, "invalid_cores")
         check_together(x, p)
         answer = prior_of(self._components, None, "" if measure == TIME else measure, x, p, level)
-        near = self._components.slots.nearest(component) if alone else ()
+        near = self._components.slots.nearest(component)
         like = f"; known names like it: {', '.join(map(repr, near))}" if near else ""
         answer = replace(answer, notes=(f"{component!r} was never observed{like}", *answer.notes), nearest=near)
         return answer if measure == TIME else _rescaled(answer, 1.0 / MEASURE_SCALES[measure])
@@ -363,16 +327,6 @@ class Asking:
             f"did you mean {' or '.join(map(repr, unseen.nearest))}?" if unseen.nearest else "no known name is like it"
         )
         return first_answer(request, counts, unseen, (f"component {component!r} was never observed: {near}",))
-
-
-def _each(field: str, given: Any, n: int) -> Sequence[Any]:
-    """Return what each of n components is asked at: one value for all, or one for each."""
-    if given is None or is_number(given):
-        return [given] * n
-    values: Any = given.tolist() if hasattr(given, "tolist") else given
-    if not isinstance(values, (list, tuple)) or len(cast("list[Any]", values)) != n:
-        raise InvalidValue(field, given, f"one value, or {n}, as many as there are components")
-    return cast("list[Any]", values)
 
 
 def _vectors(predictor: Any, dimensions: int) -> Floats:

@@ -69,9 +69,10 @@ class PlainRows:
 
     def pop_columns(self, components: Components) -> Columns:
         """Return the rows in their order, numbered by their slots, and hold none. Cost O(rows)."""
-        index, x, p, t = map(np.array, self._columns, (np.int64, np.float64, np.float64, np.float64))
+        slots, *numbers = self._columns
+        x, p, t = (np.array(values, np.float64) for values in numbers)
         self._columns, self.count = ([], [], [], []), 0
-        return Columns(components.slots.as_numbered_names(), index, x, p, t)
+        return Columns(components.slots.as_numbered_names(), np.array(slots, np.int64), x, p, t)
 
 
 def learn_columns(components: Components, columns: Columns) -> Receipt:

@@ -1,4 +1,4 @@
-"""The one rule by which core counts are chosen for runs of a component; and free cores now against more of them later.
+"""The one rule by which core counts are chosen for runs of a component.
 
 First run: the caller's usual count, else the allowed count nearest to least (most / least)**share. Then, among the allowed
 counts from half the least to twice the largest seen, or while exploring the next ones within a factor of four, the fewest
@@ -13,14 +13,13 @@ from collections import Counter
 from collections.abc import Sequence
 from functools import lru_cache
 from math import erf, inf, log2, nextafter, pi, sqrt
-from statistics import NormalDist
 from typing import Any, NamedTuple
 
 import numpy as np
 from msgspec.structs import replace
 
 from advisor.domain.allowed_cores import AllowedCores
-from advisor.domain.answers import CoreChoice, Prediction, TakeOrWait
+from advisor.domain.answers import CoreChoice, Prediction
 from advisor.domain.core_requests import CORE_SECONDS, TIME, CoreRequest
 from advisor.domain.elementary import exp, log, log1p
 from advisor.domain.vectors import Floats, Ints
@@ -42,7 +41,6 @@ SPREAD_RUNS = 8  # on each count but the first: enough to compare means, whateve
 CHANCE_LEAST = 0.4  # that a trial beats the present count by the tolerance
 TRIALS_EVERY = 50  # runs that begin at once, for each trial among them: 2 %
 PER_DOUBLING = 4  # of the counts that a trial may be on: their covariances cost the square of their number
-LEAST_SPREAD = 1e-9  # of log time: a run without noise
 COUNTS_CACHED = 1024  # sets of counts that are compared, some 1 KB each
 
 
@@ -170,7 +168,7 @@ def answer_of(
         cores, answer.elapsed_s, answer.low_s, answer.high_s, answer.model, int(chosen.counts[chosen.best]),
         float(chosen.columns[TIMES, chosen.best]), answer.extrapolates, f"{why}; {seen.words}", seen.counts,
         tuple(assumed), bool(trials),
-        (*trials, *[own] * (request.count - len(trials))) if request.count > 1 else (cores,), None, answer.nearest,
+        (*trials, *[own] * (request.count - len(trials))) if request.count > 1 else (cores,), answer.nearest,
     )  # fmt: skip
 
 
@@ -189,7 +187,7 @@ def first_answer(request: CoreRequest, counts: Sequence[int], answer: Prediction
     return CoreChoice(
         first, float(answer.elapsed_s), float(answer.low_s), float(answer.high_s), answer.model, first,
         float(answer.elapsed_s), float(answer.extrapolates), f"{how}; nothing was seen", (), (*assumed, how), False,
-        given, None, answer.nearest,
+        given, answer.nearest,
     )  # fmt: skip
 
 
@@ -230,37 +228,6 @@ def _expected_gain(mean: float, sd: float) -> float:
     """Return E[max(d, 0)] of a normal d."""
     u = mean / sd
     return sd * exp(-0.5 * u * u) / sqrt(2.0 * pi) + mean * 0.5 * (1.0 + erf(u / sqrt(2.0)))
-
-
-def take_or_wait(now: CoreChoice | None, later: CoreChoice, wait_s: float, level: float) -> CoreChoice:
-    """Return the choice of the two that ends earlier, with what tells them apart.
-
-    Both are predictions of one run, whose input and luck are the same on any cores: with f the run's log-normal deviation
-    from its prediction, taking ends earlier when f T_now < wait + f T_later, so with probability
-    P = Phi(log(wait / (T_now - T_later)) / sd) where T_now > T_later, sd from the interval at `level`.
-
-    `now`, `later`: the best on the cores free now (None: none are free) and on all of them.
-    """
-    if now is None:
-        why = f"no core is free: {later.cores} cores in {seconds(wait_s)} end after {seconds(wait_s + later.elapsed_s)}"
-        return replace(
-            later, take_or_wait=TakeOrWait(True, 0, None, later.cores, wait_s + later.elapsed_s, 0.0), why=why
-        )
-    gained = now.elapsed_s - later.elapsed_s
-    if gained <= 0.0:
-        sooner = 1.0
-    else:
-        half = NormalDist().inv_cdf(0.5 * (1.0 + level))
-        spread = max(log(now.high_s / now.low_s) / (2.0 * half), LEAST_SPREAD) if now.low_s > 0 else inf
-        sooner = NormalDist().cdf(log(wait_s / gained) / spread) if wait_s > 0 else 0.0
-    ends_later = wait_s + later.elapsed_s
-    wait = ends_later < now.elapsed_s
-    reported = TakeOrWait(wait, now.cores, now.elapsed_s, later.cores, ends_later, sooner)
-    taken = f"{_cores(now.cores)} now end after {seconds(now.elapsed_s)}"
-    waited = f"{_cores(later.cores)} in {seconds(wait_s)} after {seconds(ends_later)}"
-    advice = "wait" if wait else f"take {_cores(now.cores)}"
-    why = f"{advice}: {taken}, {waited}; taking ends earlier with probability {sooner:.2f}"
-    return replace(later if wait else now, take_or_wait=reported, why=why)
 
 
 def _span(counts: Floats) -> str:

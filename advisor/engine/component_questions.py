@@ -3,20 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from typing import Any, Literal, cast
 
-from advisor.domain import limits
 from advisor.domain.allowed_cores import AllowedForm, allowed_in_all
 from advisor.domain.answer_types import ChoiceObjectiveWord, MeasureWord, Simulated
 from advisor.domain.answers import CoreChoice, Prediction, Suggestions
 from advisor.domain.core_requests import core_request, plain_request
 from advisor.domain.job_pools import OrderWord, PoolPlan
 from advisor.domain.names import checked_name
-from advisor.domain.rows import is_number, truth, whole
+from advisor.domain.rows import truth
 from advisor.domain.task_graphs import TaskGraph, checked_graph
 from advisor.engine.asking import Asking
-from advisor.engine.choice import take_or_wait
 from advisor.engine.components import Components
 from advisor.engine.guards import checked_level
 from advisor.engine.slots import TIME
@@ -36,7 +33,7 @@ class ComponentQuestions:
 
     def predict(
         self,
-        component: str | Sequence[str],
+        component: str,
         *,
         predictor: Any = None,
         cores: Any = 1,
@@ -52,8 +49,7 @@ class ComponentQuestions:
         Parameters
         ----------
         component
-            A name; or a list of n names, the answer then being arrays (n,), each at its own of n predictors and cores, or all
-            at one. `model` then names all that answered, and `observations` is an array.
+            Its name.
         predictor
             A value, or an array of them; for a component with d > 1 predictors d values, or an array (.., d). Absent: a
             run that tells none: as such runs were, where six were learned apart, else of the observed load, E[T] over it.
@@ -83,18 +79,13 @@ class ComponentQuestions:
         if model is not None and not isinstance(model, str):
             raise InvalidValue("model", model, "the name of a model")
         if model in MODELS:
-            if not isinstance(component, str):
-                raise InvalidValue("component", component, "one task type", "ask for each")
             x = 1.0 if predictor is None else predictor
             return self._task_types.predict(component, x, cores, level, model, machine, measure)
         if machine is not None:
             machine = checked_name("machine", machine)
         if prior is not False:
             prior = truth("prior", prior)
-        asked = predictor, cores, level, model, machine, measure, prior
-        if isinstance(component, (list, tuple)):
-            return self._asking.several(component, *asked)
-        return self._asking.predict(component, *asked)  # type: ignore[arg-type] - what is no name either is reported so
+        return self._asking.predict(component, predictor, cores, level, model, machine, measure, prior)
 
     def choose_cores(
         self,
@@ -112,8 +103,6 @@ class ComponentQuestions:
         risk: float = 0.0,
         level: float = LEVEL,
         machine: str | None = None,
-        free_now: int | None = None,
-        wait_s: float | None = None,
         evidence: bool = False,
     ) -> CoreChoice:
         """Choose the cores for one run: a function of what was learned alone; a question changes nothing.
@@ -146,9 +135,6 @@ class ComponentQuestions:
         risk : float
             0 to 1: 0 compares expected times; 1 gives more cores only where even the interval's upper end gains. A larger
             risk never gives more cores.
-        free_now, wait_s : int and float, optional
-            So many cores are free now, all in so many seconds: the choice is what ends earlier, and ``take_or_wait`` says why.
-
         Raises
         ------
         InvalidValue, TooLarge, UnknownKey
@@ -162,18 +148,7 @@ class ComponentQuestions:
         level = checked_level(level)
         if machine is not None:
             machine = checked_name("machine", machine)
-        later = self._asking.choose_cores(component, predictor, request, level, machine)
-        if free_now is None and wait_s is None:
-            return later
-        free_now = whole("free_now", free_now, 0, cores_max, "cores_max at most")
-        if wait_s is None:
-            raise InvalidValue("wait_s", None, "given where free_now is", "seconds until all cores are free")
-        if not is_number(wait_s) or not 0.0 <= wait_s <= limits.ELAPSED_MAX_S:
-            raise InvalidValue("wait_s", wait_s, f"a number of seconds from 0 to {limits.ELAPSED_MAX_S:g}")
-        free = request.allowed.between(1, free_now)
-        now = None if free is None else replace(request, allowed=free)
-        taken = None if now is None else self._asking.choose_cores(component, predictor, now, level, machine)
-        return take_or_wait(taken, later, float(wait_s), level)
+        return self._asking.choose_cores(component, predictor, request, level, machine)
 
     def choose_together(
         self,
@@ -226,37 +201,24 @@ class ComponentQuestions:
         self,
         component: str,
         *,
-        predictor: Any = None,
-        cores: Any = None,
         cores_max: int | None = None,
         allowed: AllowedForm | None = None,
-        candidates: Sequence[tuple[float, float]] | None = None,
         limit: int = 3,
         evidence: bool = False,
     ) -> Suggestions:
-        """Suggest which (predictor, cores) to run next: those that narrow the answers most for what they cost.
+        """Suggest which (predictor, cores) to run next: those of the observed load that narrow its answers most.
 
         Parameters
         ----------
-        predictor, cores : optional
-            The point whose answer should narrow; absent: all of the component's observed load on the counts that can be run.
         cores_max, allowed : int, and a list of counts, ``{min, max, multiple_of}`` or ``{min, max, power_of}``, optional
             The counts that can be run: those nearest to powers of two are tried. Absent: the component's own (`set_allowed`),
             else 1 to 64.
-        candidates : sequence of (predictor, cores), optional
-            What can be run; absent: predictors of the observed load on those counts.
 
         Raises
         ------
         UnknownComponent, InvalidValue, TooLarge, UnknownKey
         """
-        if cores is not None and predictor is None:
-            raise InvalidValue(
-                "predictor", None, "given where cores is", "leave both out to know the whole load better"
-            )
-        return Suggestions(
-            suggest(self._asking, self._components, component, predictor, cores, cores_max, allowed, candidates, limit)
-        )
+        return Suggestions(suggest(self._asking, self._components, component, cores_max, allowed, limit))
 
     def simulate(
         self,

@@ -16,14 +16,12 @@ from advisor.domain.rows import whole
 from advisor.domain.vectors import Floats
 from advisor.engine.asking import Asking
 from advisor.engine.components import Components
-from advisor.engine.guards import checked
 from advisor.engine.learners import ANY_MACHINE, Solved
-from advisor.errors import InvalidValue, TooLarge
+from advisor.engine.load import load_of
+from advisor.engine.slots import TIME
 from advisor.models.cells import LN_ELAPSED_MIN
-from advisor.models.load_table import points_of
-from advisor.models.prediction import LEVEL
+from advisor.models.prediction import LEVEL, Model
 
-CANDIDATES_MAX = 1_024  # settings weighed in one answer: their covariances are a few megabytes
 CORES_MOST = 64  # of runs that are suggested where nobody says how many cores there are
 PREDICTORS_TRIED = 8  # of the observed load, at its quantiles
 UNSEEN_LEVEL = 1.0  # predictor of a component that has learned nothing
@@ -31,113 +29,68 @@ LEAST_REPORTED = 5e-4  # by which intervals become narrower: less is reported as
 
 
 def suggest(
-    asking: Asking, components: Components, component: str, predictor: Any, cores: Any, cores_max: int | None,
-    allowed: AllowedForm | None, candidates: Sequence[tuple[Any, float]] | None, limit: int,
-) -> list[Suggestion]:  # fmt: skip
-    """Return up to `limit` settings to run next, the one that narrows the answers most first.
+    asking: Asking,
+    components: Components,
+    component: str,
+    cores_max: int | None,
+    allowed: AllowedForm | None,
+    limit: int,
+) -> list[Suggestion]:
+    """Return up to `limit` settings to run next, the one that narrows the answers over the observed load most first.
 
-    A run at c is expected to lower the variance of log time at the target g by cov(g, c)^2 / (var(c) + noise): exact for a
-    Gaussian process, and it asks for no measurement. Cost O(candidates targets points).
+    A run at c is expected to lower the variance of log time at a setting g by cov(g, c)^2 / (var(c) + noise): exact for a
+    Gaussian process, and it asks for no measurement. Cost O(settings^2 cells).
     """
-    limit = whole("limit", limit, 1, CANDIDATES_MAX)
+    limit = whole("limit", limit, 1, limits.CANDIDATES_MAX)
     slot = components.slots.slot_of(component)
     own = asking.allowed_of(component)
     most = CORES_MOST if cores_max is None and allowed is None and own is None else cores_max
     can_run = allowed_in_all(component, most, allowed, own)
-    dimensions = components.dimensions(slot)
     found = asking.answering(slot, None)
     counts = [float(p) for p in dict.fromkeys(can_run.nearest(2**k) for k in range(can_run.most.bit_length()))]
-    loads = _load(components, slot, dimensions, found)
-    targets = _settings(
-        list(product(loads, counts)) if predictor is None else _points(predictor, cores, counts), dimensions
-    )
-    tried = targets if candidates is None and predictor is None else None
-    if tried is None:
-        pairs = list(candidates) if candidates is not None else list(product(loads, counts))
-        tried = _settings(pairs, dimensions)
-    if len(tried[1]) > CANDIDATES_MAX:
-        raise TooLarge("candidates", len(tried[1]), CANDIDATES_MAX, "offer fewer")
+    settings: list[tuple[Any, float]] = list(product(_load(components, slot, found), counts))
     if not isinstance(found, Solved):
-        return _unlearned(asking, component, tried, limit)
-    before, gain, run = _gains(found, tried, targets)
-    order = np.argsort(-gain, kind="stable")[:limit].tolist()
+        return _unlearned(asking, component, settings, limit)
+    points = np.array([np.atleast_1d(x) for x, _ in settings]), np.array([p for _, p in settings])
+    known = found.curve(*points)
+    before = float(known[:, 1].mean())
+    relative, absolute = (float(found.table.column(name)[found.place]) for name in ("relative", "absolute"))
+    runs = relative + absolute * elementary.exp(-2.0 * np.maximum(known[:, 0], LN_ELAPSED_MIN))
+    gain, run = np.square(found.covariance(points, points)).mean(axis=1) / (known[:, 1] + runs), float(runs.mean())
+    order: list[int] = np.argsort(-gain, kind="stable")[:limit].tolist()
     answers: list[Suggestion] = []
-    times = found.answers(tried[0][order], tried[1][order], LEVEL, ANY_MACHINE)[0].tolist()
+    times = found.answers(points[0][order], points[1][order], LEVEL, ANY_MACHINE)[0].tolist()
     for i, elapsed in zip(order, times, strict=True):
-        x, p = tried[0][i], float(tried[1][i])
         narrower = 1.0 - sqrt(max(before - float(gain[i]), 0.0) + run) / sqrt(before + run)
         by = f"{narrower:.1%}" if narrower >= LEAST_REPORTED else "hardly"
-        setting = float(x[0]) if dimensions == 1 else tuple(float(v) for v in x)
-        answers.append(
-            Suggestion(
-                setting, p, elapsed, elapsed * p, narrower,
-                f"intervals should be {by} narrower; the curve has an error of {elementary.exp(sqrt(before)) - 1.0:.1%}",
-            )
-        )  # fmt: skip
+        why = f"intervals should be {by} narrower; the curve has an error of {elementary.exp(sqrt(before)) - 1.0:.1%}"
+        x, p = settings[i]
+        answers.append(Suggestion(x, p, elapsed, elapsed * p, narrower, why))
     return answers
 
 
-def _gains(found: Solved, tried: tuple[Floats, Floats], targets: tuple[Floats, Floats]) -> tuple[float, Floats, float]:
-    """Return the mean variance at the targets, what a run at each candidate takes from it, and the variance of a run."""
-    own, variance = (found.curve(*points) for points in (tried, targets))
-    noise = float(found.table.column("relative")[found.place])
-    runs = noise + float(found.table.column("absolute")[found.place]) * elementary.exp(
-        -2.0 * np.maximum(own[:, 0], LN_ELAPSED_MIN)
-    )
-    gain = np.square(found.covariance(tried, targets)).mean(axis=1) / (own[:, 1] + runs)
-    return float(variance[:, 1].mean()), gain, float(runs.mean())
-
-
-def _unlearned(asking: Asking, component: str, tried: tuple[Floats, Floats], limit: int) -> list[Suggestion]:
+def _unlearned(asking: Asking, component: str, settings: Sequence[tuple[Any, float]], limit: int) -> list[Suggestion]:
     """Return the cheapest settings: where nothing is modelled, any run teaches."""
     answers: list[Suggestion] = []
-    for x, p in zip(*tried, strict=True):
-        vector = float(x[0]) if len(x) == 1 else tuple(float(v) for v in x)
-        elapsed = float(asking.predict(component, vector, float(p), LEVEL, None, None, "elapsed_s").elapsed_s)
-        answers.append(Suggestion(vector, float(p), elapsed, elapsed * float(p), None, "no learner: any run teaches"))
+    for x, p in settings:
+        elapsed = float(asking.predict(component, x, p, LEVEL, None, None, TIME).elapsed_s)
+        answers.append(Suggestion(x, p, elapsed, elapsed * p, None, "no learner: any run teaches"))
     return sorted(answers, key=lambda s: s.cost_core_s)[:limit]
 
 
-def _load(components: Components, slot: int, dimensions: int, found: object) -> list[Any]:
-    """Return predictors of the observed load."""
-    if dimensions > 1 and isinstance(found, Solved):
-        _, values, runs, *_ = found.table.cells(found.place)
-        order = np.argsort(-runs, kind="stable")
-        # One input may have a cell on each machine and core count; logarithms and back cost the last digits.
-        most = limits.PREDICTOR_MAX
-        seen = (tuple(min(float(f"{v:.12g}"), most) for v in values[i].tolist()) for i in order.tolist())
+def _load(components: Components, slot: int, found: Solved | Model | None) -> list[Any]:
+    """Return predictors of the observed load: of one value at its quantiles, of several the most frequent."""
+    dimensions, given = components.dimensions(slot), load_of(components, slot, found)
+    x, share = given.predictors, given.share
+    if x.shape[1] > 1:  # cells of a learner
+        often = x[np.argsort(-share, kind="stable")].tolist()
+        # Logarithms and back cost the last digits.
+        seen = (tuple(min(float(f"{v:.12g}"), limits.PREDICTOR_MAX) for v in point) for point in often)
         return list(dict.fromkeys(seen))[:PREDICTORS_TRIED]
-    x, share = points_of(components.table, slot)
-    if not len(share):  # nothing was learned, or all of it forgotten
-        return _each(UNSEEN_LEVEL, dimensions)
-    below: Floats = np.cumsum(share)
-    wanted = (np.arange(PREDICTORS_TRIED) + 0.5) / PREDICTORS_TRIED
-    place = np.minimum(below.searchsorted(wanted * float(below[-1])), len(below) - 1)
-    return [v for one in sorted(set(x[place].tolist())) for v in _each(one, dimensions)]
-
-
-def _each(work: float, dimensions: int) -> list[Any]:
-    """Return a predictor whose values are equal and have the product `work`: all that the base tier knows of them."""
-    return [work] if dimensions == 1 else [(work ** (1.0 / dimensions),) * dimensions]
-
-
-def _points(predictor: Any, cores: Any, counts: list[float]) -> list[tuple[Any, float]]:
-    if cores is None:
-        return [(predictor, p) for p in counts]
-    return [(predictor, checked("cores", cores, "invalid_cores"))]
-
-
-def _settings(pairs: Sequence[tuple[Any, float]], dimensions: int) -> tuple[Floats, Floats]:
-    """Return predictors (n, d) and cores (n,), checked."""
-    if not pairs:
-        raise InvalidValue("candidates", 0, "one or more pairs of predictor and cores")
-    try:
-        vectors = np.array([np.atleast_1d(np.asarray(x, np.float64)) for x, _ in pairs])
-        cores = np.array([float(p) for _, p in pairs])
-    except (TypeError, ValueError) as error:
-        raise InvalidValue("candidates", str(pairs[0]), "pairs of predictor and cores, all of one length") from error
-    if vectors.ndim != 2 or vectors.shape[1] != dimensions:
-        raise InvalidValue("predictor", str(vectors.shape[1:]), f"{dimensions} values a point")
-    checked("predictor", vectors, "invalid_predictor")
-    checked("cores", cores, "invalid_cores")
-    return vectors, cores
+    works = [UNSEEN_LEVEL]  # nothing was learned, or all of it forgotten
+    if len(share):
+        below: Floats = np.cumsum(share)
+        wanted = (np.arange(PREDICTORS_TRIED) + 0.5) / PREDICTORS_TRIED
+        works = sorted(set(x[np.minimum(below.searchsorted(wanted * float(below[-1])), len(below) - 1), 0].tolist()))
+    # Values of several predictors that are equal and have the product: all that the exact sums know of them.
+    return works if dimensions == 1 else [(work ** (1.0 / dimensions),) * dimensions for work in works]

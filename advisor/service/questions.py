@@ -60,9 +60,7 @@ def choose_cores(engine: Engine, params: m.ChooseCores) -> dict[str, Any]:
 @answers
 def suggest(engine: Engine, params: m.Suggest) -> Any:
     """Raises as `Advisor.suggest`."""
-    point = None if params.predictor is None else _one_point(engine.advisor, params.component, params.predictor)
-    candidates = None if params.candidates is None else [(x, p) for x, p in params.candidates]
-    return engine.advisor.suggest(**params.given(predictor=point, candidates=candidates)).as_wire()
+    return engine.advisor.suggest(**params.given()).as_wire()
 
 
 @answers
@@ -155,7 +153,7 @@ def _inputs(advisor: Advisor, params: m.Predict) -> Any:
     """Return the predictors asked for; the base tier knows points of several values by their products."""
     points = cast("list[Any]", params.predictor)
     widths = {len(cast("list[Any]", point)) for point in points if isinstance(point, list)}
-    if isinstance(params.component, list) or not widths:
+    if not widths:
         return points
     known = _dimensions(advisor, params.component, params.measure, params.prior)
     if known is not None and widths != {known}:

@@ -44,13 +44,13 @@ COMMANDS: dict[str, tuple[tuple[str, ...], dict[str, Any]]] = {
     }),
     "choose-cores": (("a", "--cores-max", "8"), {
         "predictor": "4", "cores_max": "4", "tolerance": "0.2", "level": "0.5", "risk": "0.5", "explore": "true",
-        "machine": "node7", "free_now": "2", "wait_s": "1", "fresh": None, "evidence": None,
+        "machine": "node7", "fresh": None, "evidence": None,
         "allowed": "1,2,4", "objective": "core_seconds",
         "usual": "2", "count": "3",
     }),
     "suggest": (
         ("a", "--cores-max", "8"),
-        {"predictor": "4", "cores": "2", "cores_max": "4", "allowed": "2,4", "limit": "1", "fresh": None, "evidence": None},
+        {"cores_max": "4", "allowed": "2,4", "limit": "1", "fresh": None, "evidence": None},
     ),
     "allocate": (("{network}", "--cores", "8"), PLAN | {
         "depths": "2", "fan_outs": "2", "returns": "0.1", "fresh": None,
@@ -69,7 +69,6 @@ REFUSED = {("predict", "measure"), *(
     ("allocate", option) for option in ("depths", "fan_outs", "returns")
 )}  # fmt: skip
 TOGETHER = {"current": ("--current", "a#1=2", "--current", "c=1", "--current", "a#2=2"),
-            "wait_s": ("--free-now", "2"), "free_now": ("--wait", "1"), "cores": ("--predictor", "4"),
             "latency_s": ("--objective", "fewest_cores"), "throughput_per_s": ("--objective", "fewest_cores"),
             "quantile": ("--arrival", "0.1"),
             "arrival_variation": ("--arrival", "0.1")}  # fmt: skip

@@ -91,7 +91,7 @@ def asked(advisor: Advisor, predictors: int) -> list[Any]:
     ]
     found: list[Any] = [(each.elapsed_s, each.low_s, each.high_s, each.extrapolates) for each in answers]
     found.append(advisor.choose_cores("c", predictor=at[2], cores_max=64).cores)
-    found += [(s.predictor, s.cores) for s in advisor.suggest("c", predictor=at[2], cores=4, limit=2)]
+    found += [(s.predictor, s.cores) for s in advisor.suggest("c", limit=2)]
     return [*found, advisor.contention("c").kappa, advisor.to_bytes()]
 
 

@@ -99,7 +99,7 @@ def test_a_question_changes_no_state(columns: Columns, model: str | None, memory
             advisor.predict(name, predictor=at, cores=3, model=model)
             advisor.predict(name, predictor=at, cores=3, model=model, machine="m1")
             advisor.choose_cores(name, predictor=at[1], cores_max=300)
-            advisor.suggest(name, predictor=at[1], cores=4, limit=1)
+            advisor.suggest(name, limit=1)
     advisor.status()
     assert advisor.to_bytes() == before
 

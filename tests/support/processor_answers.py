@@ -112,11 +112,10 @@ def questions(advisor: Advisor) -> Iterator[tuple[str, Callable[[], Any]]]:
                     name, predictor=float(x[k]), cores_max=20, tolerance=0.05, risk=0.1 * k, explore=float(k)
                 ),
             )
-        yield "choose_cores", lambda name=name: advisor.choose_cores(name, cores_max=20, free_now=4, wait_s=0.1)
+        yield "choose_cores", lambda name=name: advisor.choose_cores(name, cores_max=20)
         yield "suggest", lambda name=name: advisor.suggest(name, cores_max=8)
         yield "model", lambda name=name: advisor.model(name)
         yield "contention", lambda name=name: advisor.contention(name)
-    yield "predict, many", lambda: advisor.predict(names, predictor=x[0], cores=p[0])
     for k in range(4):
         yield "predict", lambda k=k: advisor.predict("pair", predictor=[x[k], x[k + 1]], cores=p[k], model="powers")
         yield "predict", lambda k=k: advisor.predict("pair", predictor=[x[k], x[k + 1]], cores=p[k])

@@ -10,19 +10,8 @@ from msgspec import Meta
 from advisor.domain import limits
 from advisor.domain.answer_types import ChoiceObjectiveWord, MeasureWord
 from advisor.domain.job_pools import OrderWord
-from advisor.errors import InvalidValue
 from advisor.protocol.declaring import Question, verb
 from advisor.protocol.verbs.keys import *
-
-
-def _chosen_later(params: Any) -> None:
-    """Of now and later both are given, or none."""
-    if (params.free_now is None) != (params.wait_s is None):
-        missing, there = ("wait_s", "free_now") if params.wait_s is None else ("free_now", "wait_s")
-        hint = "free_now cores at once, or all after wait_s"
-        raise InvalidValue(missing, None, f"given where {there} is", hint)
-    if params.free_now is not None and params.cores_max is not None and params.free_now > params.cores_max:
-        raise InvalidValue("free_now", params.free_now, f"at most cores_max, {params.cores_max}")
 
 
 @verb("predict", "read", positional=3)
@@ -32,8 +21,6 @@ class Predict(Question):
     They are of one length, or one of them is a number. Without `predictor` it is a run that tells none. Predictors of d
     values are the rows of an array (n, d); one point of a component that has d is an array (d,).
 
-    component: for an array of n names, `predictor` and `cores` are a number for all or an array of n; `model` then names all
-        that answered, `notes` whom they are about, and `observations` is an array
     predictor: nil: a run that tells none: as such rows were, where six or more of them came beside rows with one; else a run of
         the observed load, its expected time and the interval of one run over all the predictors that rows had (1 with a model
         of task types)
@@ -43,10 +30,7 @@ class Predict(Question):
     level: share of runs that the interval should hold
     """
 
-    component: Annotated[
-        Name | Annotated[Sequence[Name], Meta(max_length=limits.PREDICT_NAMES_MAX)],
-        Meta(description="a name, or a list of names"),
-    ]
+    component: Component
     predictor: Inputs | None = None
     cores: Points = 1
     _: KW_ONLY
@@ -59,7 +43,7 @@ class Predict(Question):
     fresh: Fresh = False
 
 
-@verb("choose_cores", "read", rule=_chosen_later)
+@verb("choose_cores", "read")
 class ChooseCores(Question):
     """Return the cores for one run: the fewest within `tolerance` of the best, near the counts that were seen.
 
@@ -74,8 +58,6 @@ class ChooseCores(Question):
     count: runs that begin at once: `counts` has one for each, at most 2 % of them trials
     under_way: runs of the component that have not ended: no trial beside another
     risk: 0 to 1: how far towards the interval's upper end a gain must hold for more cores to be taken
-    free_now: cores that are free at once; with `wait_s`, whether to take them
-    wait_s: seconds until all are free
     """
 
     component: Component
@@ -92,8 +74,6 @@ class ChooseCores(Question):
     level: Level = 0.9
     risk: Share = 0.0
     machine: Machine | None = None
-    free_now: Annotated[int, Meta(ge=0, le=limits.ALLOCATE_CORES_MAX)] | None = None
-    wait_s: Seconds | None = None
     evidence: Evidence = False
     fresh: Fresh = False
 
@@ -130,21 +110,16 @@ class ChooseTogether(Question):
 class Suggest(Question):
     """Return which (predictor, cores) to run next, the one that narrows the answers most first.
 
-    With `predictor`, and `cores`, the answers at that point; else those over all of the observed load.
+    Of predictors of the observed load, on the allowed counts nearest to powers of two.
 
-    cores: with `predictor`: narrow the answer on so many
     cores_max: cores there are to run on; absent, with `allowed` and the component's own counts: 64
-    candidates: what can be run; else of the observed load, on the allowed counts nearest to powers of two
     limit: suggestions to make
     """
 
     component: Component
-    predictor: Point | None = None
-    cores: Number | None = None
     _: KW_ONLY
     cores_max: Count | None = None
     allowed: Allowed | None = None
-    candidates: Annotated[Sequence[Setting], Meta(max_length=limits.CANDIDATES_MAX)] | None = None
     limit: Annotated[int, Meta(ge=1, le=limits.CANDIDATES_MAX)] = 3
     evidence: Evidence = False
     fresh: Fresh = False

@@ -99,7 +99,6 @@ NetworkId = Annotated[
 if TYPE_CHECKING:  # what a caller gives
     Point = Number | Numbers
     Inputs = Points
-    Setting = tuple[Any, float]
     NetworkGiven = str | int | Sequence[Mapping[str, Any]] | Described
     NodesGiven = Sequence[Mapping[str, Any]] | Described
     Allowed = AllowedForm
@@ -119,7 +118,6 @@ else:  # what the wire has
         Number | Numbers, Meta(title="number, or array of a point's values", description="a number"), Further(one_point),
         "the input, an array where it has several values; nil: a run of the observed load",
     ]  # fmt: skip
-    Setting = Annotated[tuple[Point, Number], Meta(description="a pair [predictor, cores]")]
     NodesGiven = Annotated[list[dict[str, Any]], Meta(max_length=limits.NETWORK_NODES_MAX)]
     NetworkGiven = Annotated[
         Annotated[str, within_bytes(limits.NETWORK_TEXT_BYTES_MAX)]

@@ -235,7 +235,6 @@ def test_every_command_reports_a_wrong_address_at_once(tmp_path: Path, monkeypat
     ("command", "words"),
     [
         ("predict square --predictor 1x2", "--predictor is '2 values', must be one: square has one predictor"),
-        ("choose-cores square --cores-max 8 --free-now 2", "--wait must be given where free_now is"),
         ("choose-cores square --cores-max 8 --evidence", "--evidence is printed with --json"),
     ],
 )

@@ -66,9 +66,7 @@ def test_numbers_of_numpy_are_taken_everywhere() -> None:
                 "m", predictor=size, cores=cores, elapsed_s=np.float32(size / cores), count=np.int16(2), replica=np.int64(3),
                 network="n", ok=np.True_, active_cores=np.int8(1), measures={"peak_bytes": np.int64(10)},
             )  # fmt: skip
-    assert adv.choose_cores(
-        "m", predictor=np.int64(5), cores_max=np.int64(8), free_now=np.int8(2), wait_s=np.float32(9)
-    ).cores
+    assert adv.choose_cores("m", predictor=np.int64(5), cores_max=np.int64(8), usual=np.int8(2)).cores
     assert adv.predict("m", predictor=np.int64(5), cores=np.int32(2)).elapsed_s > 0
     assert len(adv.suggest("m", cores_max=np.int64(8), limit=np.int64(1))) == 1
     assert adv.status(offset=np.int64(0), limit=np.int64(1))["components"]
@@ -110,13 +108,6 @@ def test_a_question_is_refused_by_both(verb: str, asked: dict[str, Any], field: 
             with pytest.raises(errors.InvalidValue) as caught:
                 getattr(face, verb)(**asked)
             assert caught.value.field == field
-
-
-def test_cores_without_a_predictor_are_no_point_to_suggest_for() -> None:
-    advisor = Advisor()
-    advisor.observe("m", predictor=1.0, elapsed_s=1.0)
-    with pytest.raises(errors.InvalidValue, match="predictor"):
-        advisor.suggest("m", cores=3)
 
 
 def test_what_is_not_said_means_the_same_to_both() -> None:

@@ -43,7 +43,7 @@ def advisor() -> Advisor:
 def test_no_face_takes_what_is_no_name(advisor: Advisor, name: Any) -> None:
     faces: list[Callable[[], Any]] = [
         lambda: advisor.observe(name, elapsed_s=1.0),
-        lambda: advisor.predict([name]),
+        lambda: advisor.predict(name),
         lambda: advisor.choose_cores(name, cores_max=2),
         lambda: advisor.forget(name),
         lambda: advisor.model(name),

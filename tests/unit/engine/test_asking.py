@@ -95,28 +95,6 @@ def test_without_a_predictor_the_answer_is_of_the_observed_load() -> None:
     assert one.predict("c") == one.predict("c", predictor=1.0)
 
 
-def test_several_components_are_predicted_in_one_call() -> None:
-    advisor = learned("blur", "sort")
-    for i in range(20):
-        advisor.observe("mm", predictor=(10.0 + i, 20.0), cores=1, elapsed_s=0.1 * (10 + i))
-    names, x, p = ["sort", "blur", "mm", "sort"], [200.0, 300.0, (12.0, 20.0), 400.0], [1, 2, 1, 4]
-    answer = advisor.predict(names, predictor=x, cores=p)
-    for i, name in enumerate(names):
-        alone = advisor.predict(name, predictor=x[i], cores=p[i])
-        found = (answer.elapsed_s[i], answer.low_s[i], answer.high_s[i], answer.extrapolates[i], answer.observations[i])
-        assert found == (alone.elapsed_s, alone.low_s, alone.high_s, alone.extrapolates, alone.observations)
-    assert answer.model == "learner"
-    assert len(advisor.predict(["sort", "blur"]).elapsed_s) == 2
-    guess = advisor.predict(["sort", "sorts"], cores=2, prior=True)
-    assert guess.model == "learner, prior"
-    assert any(note.startswith("sorts: ") for note in guess.notes)
-    for wrong in ({"predictor": [1.0]}, {"cores": [1, 2, 3]}, {"predictor": "ab"}):
-        with pytest.raises(InvalidValue, match=next(iter(wrong))):
-            advisor.predict(["sort", "blur"], **wrong)
-    with pytest.raises(InvalidValue, match="component"):
-        advisor.predict([])
-
-
 @pytest.mark.parametrize("form", PINS)
 def test_a_component_pinned_to_any_model_comes_back_from_its_bytes(form: str) -> None:
     advisor = Advisor()
@@ -137,7 +115,6 @@ def test_what_was_forgotten_is_asked_for_like_what_was_never_seen(
     advisor.forget("c", keep)
     questions = (
         lambda: advisor.suggest("c", cores_max=8),
-        lambda: advisor.suggest("c", cores_max=8, predictor=point),
         lambda: advisor.choose_cores("c", cores_max=8),
         lambda: advisor.predict("c", predictor=point, cores=2),
         lambda: advisor.predict("c", cores=2),

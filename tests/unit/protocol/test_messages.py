@@ -78,7 +78,6 @@ def test_the_keys_are_the_fields(method: str) -> None:
         ("predict", [{"component": "a", "cores": [1] * (limits.POINTS_BATCH_MAX + 1)}], limits.POINTS_BATCH_MAX),
         ("observe_rows", [{"rows": [0] * (limits.ROWS_BATCH_MAX + 1)}], limits.ROWS_BATCH_MAX),
         ("allocate", [{"network": "é" * (limits.NETWORK_TEXT_BYTES_MAX // 2 + 1)}], limits.NETWORK_TEXT_BYTES_MAX),
-        ("suggest", [{"component": "a", "candidates": [[1, 1]] * 257}], limits.CANDIDATES_MAX),
         ("pin", [{"component": "a", "model": "x" * 65}], 64),
         ("allocate_together", [{"networks": [{}] * 65, "cores": 99}], limits.NETWORKS_TOGETHER_MAX),
         ("hello", [{"token": "x" * (m.TOKEN_BYTES_MAX + 1)}], m.TOKEN_BYTES_MAX),

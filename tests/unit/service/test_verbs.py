@@ -162,17 +162,3 @@ async def test_the_status_of_many_components_is_told_in_turns_with_others(
         one = await other.call("status", {"components": ["c7"]})
         assert one["components"] == [answer["components"][2]]
         await refused("unknown_component", peer.call("status", {"components": ["c1"] * 40 + ["nobody"], "limit": 1000}))
-
-
-async def test_many_components_are_predicted_at_once_within_a_bound(tmp_path: Path) -> None:
-    async with running(tmp_path) as live:
-        peer = await live.peer()
-        await peer.call("observe_rows", {"rows": rows_of(600, components=50)})
-        asked = {"component": [f"c{i % 50}" for i in range(70)], "cores": [float(1 + i % 4) for i in range(70)]}
-        answer = await peer.call("predict", asked | {"predictor": 2.0})
-        few = {key: values[10:20] for key, values in asked.items()}
-        assert (await peer.call("predict", few | {"predictor": 2.0}))["elapsed_s"] == answer["elapsed_s"][10:20]
-        unknown = {"component": [f"new{i}" for i in range(40)], "predictor": 2.0, "cores": 1, "prior": True}
-        assert len((await peer.call("predict", unknown))["elapsed_s"]) == 40
-        many = ["c0"] * (limits.PREDICT_NAMES_MAX + 1)
-        await refused("too_large", peer.call("predict", {"component": many, "predictor": 2.0}))

@@ -162,17 +162,6 @@ async def test_watches_are_limited_and_end_with_their_connection(tmp_path: Path)
             pass
 
 
-async def test_cores_that_are_free_now_or_all_later(tmp_path: Path) -> None:
-    async with running(tmp_path) as live:
-        peer, _ = await taught(live)
-        ask = {"component": "b", "predictor": 4.0, "cores_max": 16, "free_now": 4}
-        soon, late = [await peer.call("choose_cores", ask | {"wait_s": wait}) for wait in (0.1, 100.0)]
-        assert (soon["cores"], soon["take_or_wait"]["wait"]) == (16, True)
-        assert (late["cores"], late["take_or_wait"]["wait"]) == (4, False)
-        assert late["take_or_wait"]["probability"] > 0.99
-        await refused("invalid", peer.call("choose_cores", ask))
-
-
 async def test_a_watch_is_renewed_after_the_service_was_gone(tmp_path: Path) -> None:
     runtime = Runtime()
     state = tmp_path / "state"

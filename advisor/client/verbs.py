@@ -148,7 +148,7 @@ class Verbs:
         self: Any,
         network: v.NetworkGiven,
         *,
-        id: int | str | None = None,  # noqa: A002
+        id: int | str,  # noqa: A002
         timeout_s: float | None = None,
     ) -> dict[str, Any]:
         """Keep a network (S-Net text, a network, or its nodes) by id, for rows (``network=id``), `allocate` and `flow`.

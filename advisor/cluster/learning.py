@@ -168,14 +168,14 @@ class RoutedLearning:
         given: Any = params.nodes if params.text is None else params.text
         return partial(self._define, given, params.id)
 
-    async def _define(self, given: Any, network_id: int | str | None) -> dict[str, Any]:
-        """Define a network here, where ids are given, and at its shard."""
+    async def _define(self, given: Any, network_id: int | str) -> dict[str, Any]:
+        """Define a network here, and at its shard."""
         network = None if questions.is_small(given) else await self._hub.heavy.run(network_of, given)
         async with self._defining:
             answer = self._engine.apply_event(None, None, NetworkDefined(given, network_id, network))
-            definition = self._engine.advisor.components.flows.definition(answer["id"])
-            home = bucket_of(name_of(answer["id"]))
-            await self._shards.apply_by_shard(home, None, None, NetworkDefined(definition, answer["id"]))
+            definition = self._engine.advisor.components.flows.definition(network_id)
+            home = bucket_of(name_of(network_id))
+            await self._shards.apply_by_shard(home, None, None, NetworkDefined(definition, network_id))
         return answer
 
     def sum_counters(self) -> None:

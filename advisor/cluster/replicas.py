@@ -102,7 +102,7 @@ class ComponentReplicas:
             self._engine.replace_part(part)
             return
         for start in range(0, len(known), PUT_AT_ONCE):
-            some = part.extract_part(known[start : start + PUT_AT_ONCE], () if start else networks)
+            some = part.extract(known[start : start + PUT_AT_ONCE], {"networks": () if start else networks})
             self._engine.replace_part(Engine.from_bytes(some))
             await anyio.lowlevel.checkpoint()
 

@@ -136,28 +136,28 @@ class Shard:
 
     def give(self, buckets: Collection[int]) -> bytes:
         """Return all that buckets hold."""
-        return self._engine.extract_part(*self._names_in(buckets.__contains__))
+        return self._engine.extract(*self._names_in(buckets.__contains__))
 
     def keep(self, buckets: Collection[int]) -> Answer:
         """Remove what other buckets hold: another shard has it; commit."""
-        names = self._names_in(lambda bucket: bucket not in buckets)
-        if any(names):
-            self._engine.remove_part(*names)
+        names, parts = self._names_in(lambda bucket: bucket not in buckets)
+        if names or any(parts.values()):
+            self._engine.remove_part(names, parts)
             self._commit()
         return self.report()
 
-    def _names_in(self, wanted: Callable[[int], bool]) -> tuple[list[str], list[str], list[str]]:
-        """Return the components, networks and programs of some buckets."""
+    def _names_in(self, wanted: Callable[[int], bool]) -> tuple[list[str], dict[str, list[str]]]:
+        """Return the components of some buckets, and the networks and programs."""
         advisor = self._engine.advisor
         kinds = advisor.components.slots.components, advisor.components.flows.known, advisor.programs.known
         names, networks, programs = ([name for name in kind if wanted(bucket_of(name))] for kind in kinds)
-        return names, networks, programs
+        return names, {"networks": networks, "programs": programs}
 
     # -- questions --------------------------------------------------------------------------------------------------------
 
     def extract_part(self, names: Collection[str], networks: Collection[str], programs: Collection[str]) -> bytes:
-        """Return what is known of them, see `Engine.extract_part`."""
-        return self._engine.extract_part(names, networks, programs)
+        """Return what is known of them, see `Engine.extract`."""
+        return self._engine.extract(names, {"networks": networks, "programs": programs})
 
     def exported(self, after: str | None) -> tuple[bytes, str | None]:
         """Return a page of what was learned, see `exporting.page`."""
@@ -173,7 +173,7 @@ class Shard:
 
     def networks(self) -> bytes:
         """Return all networks of this shard."""
-        return self._engine.extract_part((), self._engine.advisor.components.flows.known)
+        return self._engine.extract((), ("networks",))
 
     def status(self, components: Sequence[str] | None, offset: int, limit: int) -> Answer:
         """Return a page of the status, see `Advisor.status`."""

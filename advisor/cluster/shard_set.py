@@ -242,7 +242,7 @@ class ShardSet:
     async def extract_part(
         self, names: Collection[str], networks: Collection[str] = (), programs: Collection[str] = ()
     ) -> list[bytes]:  # fmt: skip
-        """Return what the shards know of them, see `Engine.extract_part`."""
+        """Return what the shards know of them, see `Engine.extract`."""
         wanted: dict[int, tuple[list[str], list[str], list[str]]] = {}
         for kind, some in enumerate((names, networks, programs)):
             for name in some:

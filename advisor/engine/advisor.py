@@ -6,7 +6,7 @@ that a lock would have to protect longer. A call that comes while another thread
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any, Unpack, cast
 
 from numpy.typing import ArrayLike
@@ -35,7 +35,7 @@ from advisor.engine.rows import WITHOUT_PREDICTOR, columns_of_row
 from advisor.engine.task_types import TaskTypeModels
 from advisor.errors import CallerError, InvalidValue, StateDamaged, TooLarge
 
-PARTS: Sequence[str] = ("flows", "programs", "totals")  # of a state, beside what is of one component
+PARTS: Sequence[str] = ("networks", "programs", "totals")  # of a state, beside what is of one component
 
 
 class Advisor:
@@ -319,7 +319,7 @@ class Advisor:
         return state_bytes.whole_state(self.components, self.kinds)
 
     @alone
-    def extract(self, names: Iterable[str] | None = None, parts: Collection[str] = PARTS) -> bytes:
+    def extract(self, names: Iterable[str] | None = None, parts: state_bytes.Parts = PARTS) -> bytes:
         """Return a part of the state, as bytes that `from_bytes` opens and another state merges.
 
         Parameters
@@ -327,8 +327,8 @@ class Advisor:
         names : iterable of str, optional
             Components, with their measures, contention and task types; names that nobody knows are left
             out. Absent: all of them.
-        parts : collection of str
-            What spans components: ``flows`` (networks and what was learned of their ways), ``programs`` and ``totals``.
+        parts : collection of str, or mapping of str to keys
+            What spans components: ``networks`` (and what was learned of their flow), ``programs`` and ``totals``.
 
         Notes
         -----

@@ -10,7 +10,7 @@ V = TypeVar("V")
 
 
 class Cache(OrderedDict[Hashable, V], Generic[V]):
-    """At most so many values by key; the others of `OrderedDict` know no bound: `trim` after them."""
+    """At most so many values by key."""
 
     def __init__(self, most: int) -> None:
         super().__init__()
@@ -20,13 +20,9 @@ class Cache(OrderedDict[Hashable, V], Generic[V]):
         """Store a value, and return it."""
         self[key] = value
         self.move_to_end(key)
-        self.trim()
-        return value
-
-    def trim(self) -> None:
-        """Forget the values stored longest ago, down to the bound."""
         while len(self) > self._most:
             self.popitem(last=False)
+        return value
 
     def discard_where(self, where: Callable[[Any], bool] | None = None) -> None:
         """Forget all, or the values of keys that a test is true of."""

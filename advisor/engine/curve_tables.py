@@ -32,7 +32,6 @@ from advisor.models.student import quantile
 ALL_COUNTS, PER_DOUBLING = 8, 4
 NORMAL = NormalDist()
 TABLES_CACHED = 16_384  # components' tables kept for reuse, about 1.5 KB each
-NETWORKS_CACHED = 16  # networks whose tables are kept together
 ROWS_OF_TABLE = 16  # interpreted, a table takes as long as so many rows
 PEAK = "peak_bytes"
 NONE_GIVEN: Mapping[str, Any] = {}
@@ -78,17 +77,12 @@ class CurveTables:
     def __init__(self, components: Components, asking: Asking) -> None:
         self._components = components
         self._asking = asking
-        self._cached = Cache[tuple[tuple[list[int], list[Borrowed]], _Table]](
-            TABLES_CACHED
-        )  # each with what it stands for
-        # by the places of tables in memory, which stay while they are kept here
-        self._together: dict[tuple[int, ...], tuple[list[_Table], TabulatedCurves]] = {}
+        self._cached = Cache[tuple[list[tuple[int, Borrowed]], _Table]](TABLES_CACHED)  # each with what it stands for
         self._scratch = scratch_of()
 
     def clear_tables(self) -> None:
         """Forget all tables: their components changed otherwise than by new rows."""
         self._cached.discard_where()
-        self._together.clear()
 
     def curves(
         self,
@@ -119,13 +113,6 @@ class CurveTables:
         slots = [places[name] if type(name) is str and name in places else known.slot_of(name) for name in named]
         counts = counts_of(self._reach(slots, cores_max))
         tables = [self._table(slot, load.get(box), box, counts, level) for slot, box in zip(slots, boxes, strict=True)]
-        key = tuple(map(id, tables))
-        if key in self._together:
-            return self._together[key][1]
-        if len(self._cached) > TABLES_CACHED:  # and not while they are gathered
-            self._cached.trim()
-        if len(self._together) >= NETWORKS_CACHED:
-            self._together.clear()
         columns: list[Any] = list(map(np.array, zip(*tables, strict=True) if tables else [()] * len(KINDS), KINDS))
         elapsed, upper = (one.reshape(-1, len(counts)) for one in columns[:2])
         own: Any = None
@@ -134,7 +121,6 @@ class CurveTables:
         curves = object.__new__(TabulatedCurves)  # what a table holds is legal, and is not checked again
         vars(curves).update(zip(VALUES, (elapsed, upper, *columns[2:5]), strict=True), cores=counts,
                             seen=Seen(*columns[5:]), allowed=own if own and any(own) else None)  # fmt: skip
-        self._together[key] = tables, curves
         return curves
 
     def missing(
@@ -142,11 +128,12 @@ class CurveTables:
     ) -> int:
         """Return how many tables of known components would have to be made; what is wrong with a load is said elsewhere."""
         wanted = {(self._components.slots.components.get(components.get(box, box), -1), load.get(box)) for box in boxes}
-        counts = len(counts_of(self._reach([slot for slot, _ in wanted if slot >= 0], cores_max)))
+        counts = counts_of(self._reach([slot for slot, _ in wanted if slot >= 0], cores_max))
+        cores = float(counts[-1])
         found = 0
         for slot, x in wanted:
-            kept = self._cached.get((slot, counts, level, x))
-            found += slot >= 0 and (kept is None or kept[0][0] != self._rows(slot))
+            kept = self._cached.get((slot, len(counts), level, x))
+            found += slot >= 0 and (kept is None or kept[0] != self._stands_for(slot, cores))
         return found
 
     def reach(self, boxes: Sequence[str], components: Mapping[str, str], cores_max: int) -> int:
@@ -166,26 +153,24 @@ class CurveTables:
         found = (slots.without(slot), slots.of_measure(slot, PEAK)) if slots.hidden else ()
         return [each for each in found if each is not None]
 
-    def _rows(self, slot: int) -> list[int]:
-        """Return the rows that a component's table stands for, unfinished ones with them."""
-        words = self._components.table.records_whole
-        return [int(words[each, ROWS] + words[each, UNFINISHED]) for each in (slot, *self._beside(slot))]
-
-    def _borrowed(self, slot: int, cores: float) -> list[Borrowed]:
-        """Return what a component's table up to so many cores takes from siblings."""
-        return [self._components.siblings.borrowed(each, cores) for each in (slot, *self._beside(slot))]
+    def _stands_for(self, slot: int, cores: float) -> list[tuple[int, Borrowed]]:
+        """Return what a table up to so many cores rests on: rows, unfinished ones with them, and what siblings lend."""
+        words, siblings = self._components.table.records_whole, self._components.siblings
+        return [
+            (int(words[each, ROWS] + words[each, UNFINISHED]), siblings.borrowed(each, cores))
+            for each in (slot, *self._beside(slot))
+        ]
 
     def _table(self, slot: int, x: float | None, box: str, counts: Ints, level: float) -> _Table:
         key = (slot, len(counts), level, x)
-        rows = self._rows(slot), self._borrowed(slot, float(counts[-1]))
+        rests = self._stands_for(slot, float(counts[-1]))
         kept = self._cached.get(key)
-        if kept is not None and kept[0] == rows:
+        if kept is not None and kept[0] == rests:
             return kept[1]
         apart = self._components.slots.without(slot) if x is None and self._components.slots.hidden else None
         if apart is not None and not self._asking.learned(slot) and self._asking.learned(apart):
             table = self._table(apart, None, box, counts, level)  # all that was learned
-            self._cached[key] = rows, table
-            return table
+            return self._cached.store_value(key, (rests, table))[1]
         base, components = self._components.table, self._components
         if not KERNELS.ready:
             KERNELS.count(ROWS_OF_TABLE)
@@ -223,10 +208,9 @@ class CurveTables:
             )
         table = _Table(
             elapsed, upper, variation, kappa, peak, model, count, float(base.records[slot, LEAST]),
-            float(base.records[slot, MOST]), rows[1][0].growth,
+            float(base.records[slot, MOST]), rests[0][1].growth,
         )  # fmt: skip
-        self._cached[key] = rows, table
-        return table
+        return self._cached.store_value(key, (rests, table))[1]
 
     def _load_at(self, slot: int, found: Solved | Model, x: float, box: str) -> Load:
         """Return the load of one predictor value."""

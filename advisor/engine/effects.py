@@ -49,28 +49,20 @@ def _fold_travels(state: State, _: Producer | None, event: e.Travels) -> tuple[A
     return NOTHING, event
 
 
-def _fold_events(state: State, key: Producer | None, events: TaskEvents) -> tuple[Answer, e.Counted, e.Ended]:
-    answer, counted, ended = _profiled(state, key or ANONYMOUS, events)
-    _fold_ended(state, None, ended)
-    return answer, counted, ended
-
-
-def _counted(state: State, _: Producer | None, event: e.Counted) -> tuple[Answer, e.Counted]:
-    state.advisor.components.totals.update(event.counts)
-    return NOTHING, event
-
-
-def _profiled(state: State, key: Producer, events: TaskEvents) -> tuple[Answer, e.Counted, e.Ended]:
+def _fold_events(state: State, producer: Producer | None, events: TaskEvents) -> tuple[Answer, e.Ended]:
     """Fold task events into the profile of their producer's run, those without a number into one of all that come so."""
+    key = producer or ANONYMOUS
     folded = state.profiles.fold_events(key, events)
-    counted = e.Counted({
+    counted = {
         "events_accepted": folded.accepted, **{f"events_refused.{code}": n for code, n in folded.refused.items()},
         "events_late": folded.late, "events_dropped": folded.dropped, "tasks_ended": len(folded.ended) + folded.summed,
-    })  # fmt: skip
-    _counted(state, None, counted)
-    return {
+    }  # fmt: skip
+    for name, n in counted.items():
+        state.totals_add(name, n)
+    answer = {
         "accepted": folded.accepted, "refused": refusals(folded), "late": folded.late, "waiting": folded.waiting,
-    }, counted, state.profiles.ended(key, folded)  # fmt: skip
+    }  # fmt: skip
+    return answer, _fold_ended(state, None, state.profiles.ended(key, folded))[1]
 
 
 def _fold_ended(state: State, _: Producer | None, ended: e.Ended) -> tuple[Answer, e.Ended]:
@@ -122,5 +114,4 @@ KINDS: Mapping[type, EventType] = {
     e.ComponentPinned: EventType(_by_method(Advisor.pin), {}, ("component", "model")),
     e.AllowedSet: EventType(_by_method(Advisor.set_allowed), {}, ("component", "allowed")),
     e.ProgramForgotten: EventType(_forget_program, {}, ("program",)),
-    e.Counted: EventType(_counted, {}, ("counts",)),
 }

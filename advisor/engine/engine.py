@@ -25,6 +25,7 @@ from advisor.engine.profiles import Profiles
 from advisor.engine.state import State
 from advisor.errors import AdvisorError, StateDamaged
 
+NO_PARTS: Mapping[str, Collection[Any]] = {}
 PARTS = (*whole.PARTS, "producers", "profiles")  # of a state, beside what is of one component
 
 
@@ -135,8 +136,8 @@ class Engine(State):
         try:
             answer, *logged = KINDS[type(event)].fold(self, producer, event)
         except AdvisorError:  # what was refused is counted, and nothing else changed
-            if counted := self.advisor.components.totals - before:
-                self.journal.note_event(e.Counted(counted))
+            for name, n in (self.advisor.components.totals - before).items():
+                self.journal.note_count(name, n)
             raise
         except BaseException:  # of a defect of ours nobody knows how much was folded
             self.journal.beyond = True
@@ -183,19 +184,17 @@ class Engine(State):
     def __reduce__(self) -> tuple[Any, ...]:
         return type(self).from_bytes, (self.to_bytes(),)
 
-    def extract(self, names: Iterable[str] | None = None, parts: Collection[str] = PARTS) -> bytes:
+    def extract(self, names: Iterable[str] | None = None, parts: state_bytes.Parts = PARTS) -> bytes:
         """Return a part of the state, see `Advisor.extract`; `parts` may name ``producers`` and ``profiles``, too.
 
         Notes
         -----
-        The law of each part that spans components, when a state merges it: ``totals`` add; ``flows`` add, a network that is
+        The law of each part that spans components, when a state merges it: ``totals`` add; ``networks`` add, a network that is
         known on one side is copied; ``programs`` add to rounding, or are copied; of ``producers`` the greater number
         stays; of ``profiles`` that with more events.
         """
-        return self._extract(state_bytes.keys_of_parts(names, parts))
-
-    def _extract(self, keys: state_bytes.Keys) -> bytes:
         self.fold_plain_rows()
+        keys = state_bytes.keys_of_parts(names, parts)
         return state_bytes.part_of_state(self.advisor.components, self.kinds, keys)
 
     def merge(self, other: Engine) -> None:
@@ -206,25 +205,13 @@ class Engine(State):
         self.ledger.set_records(self.ledger.merged_records(other.ledger))
         self.profiles.set_records(self.profiles.merged_records(other.profiles))
 
-    def extract_part(
-        self, names: Collection[str], networks: Collection[str] = (), programs: Collection[str] = (),
-        profiles: Collection[Producer] = (),
-    ) -> bytes:  # fmt: skip
-        """Return components with their task types, networks, programs, profiles, those known, for `put` of another engine."""
-        further = {"networks": networks, "programs": programs, "profiles": profiles}
-        return self._extract({**state_bytes.keys_of_parts(names, ()), **further})
-
-    def remove_part(
-        self, names: Collection[str], networks: Collection[str] = (), programs: Collection[str] = (),
-        profiles: Collection[Producer] = (),
-    ) -> None:  # fmt: skip
-        """Remove what `part` has: another engine has it now. Totals stay."""
+    def remove_part(self, names: Collection[str], parts: Mapping[str, Collection[Any]] = NO_PARTS) -> None:
+        """Remove components with what is of them, and what `parts` names: another engine has it now. Totals stay."""
         self.fold_plain_rows()
         self.journal.beyond = True
         self.advisor.remove_components(names)
-        gone: Mapping[str, Collection[Any]] = {"networks": networks, "programs": programs, "profiles": profiles}
         for kind in self.kinds:
-            for key in list(gone.get(kind.name, ())):
+            for key in list(parts.get(kind.name, ())):
                 kind.remove_record(key)
 
     def replace_part(self, part: Engine) -> None:
@@ -232,7 +219,9 @@ class Engine(State):
         theirs, totals = part.advisor, self.advisor.components.totals
         before = dict(theirs.components.totals or totals)
         names = {*theirs.components.slots.components, *theirs.task_types.known}
-        self.remove_part(names, theirs.components.flows.known, theirs.programs.known, part.profiles.known)
+        self.remove_part(
+            names, {kind.name: kind.known for kind in (theirs.components.flows, theirs.programs, part.profiles)}
+        )
         self.merge(part)
         totals.clear()
         totals.update(before)

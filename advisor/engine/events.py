@@ -76,14 +76,8 @@ class NetworkDefined(msgspec.Struct, frozen=True, tag=True):
     """Keep a network by id, see `Advisor.define_network`."""
 
     network: Any  # its text, or its nodes
-    id: int | str | None = None
+    id: int | str
     read: Any = None  # the `Network` that it reads as, where somebody has read it
-
-
-class Counted(msgspec.Struct, frozen=True, tag=True):
-    """What the totals count beside what other events tell: for the log."""
-
-    counts: dict[str, int]
 
 
 Event = (
@@ -97,5 +91,4 @@ Event = (
     | ProgramForgotten
     | RunObserved
     | NetworkDefined
-    | Counted
 )

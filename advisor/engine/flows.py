@@ -78,15 +78,11 @@ class Flows(RecordKind[str, StoredNetwork]):
 
     # -- definitions ------------------------------------------------------------------------------------------------------
 
-    def define(self, network_id: NetworkId | None, definition: Definition, network: Network) -> dict[str, Any]:
+    def define(self, network_id: NetworkId, definition: Definition, network: Network) -> dict[str, Any]:
         """Keep a network by id; the same again changes nothing, another one takes the place of what the id stood for.
 
         Raises InvalidValue, TooLarge.
         """
-        if network_id is None:
-            network_id = self._same(definition) or next(
-                n for n in range(1, NETWORKS_MAX + 2) if str(n) not in self.known
-            )
         name = name_of(network_id)
         found = self.known.get(name)
         if found is None or found.definition != definition:
@@ -99,16 +95,6 @@ class Flows(RecordKind[str, StoredNetwork]):
             "choices": [len(network.nodes[node].children) for node in network.choices],
             "replications": len(network.replications), "splits": len(network.splits), "feedbacks": len(network.feedbacks),
         }  # fmt: skip
-
-    def _same(self, definition: Definition) -> NetworkId | None:
-        return next(
-            (
-                int(name)
-                for name, kept in sorted(self.known.items())
-                if kept.definition == definition and name.isdecimal()
-            ),
-            None,
-        )
 
     def _make_room(self, name: str, definition: Definition) -> None:
         others = {other: kept for other, kept in self.known.items() if other != name}

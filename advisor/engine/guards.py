@@ -53,6 +53,11 @@ def alone(
     return guarded
 
 
+def taking(question: Callable[P, object]) -> Callable[[Callable[..., Answer]], Callable[Concatenate[Any, P], Answer]]:
+    """Return a decorator that gives a method the parameters of a question, for type checkers."""
+    return lambda method: method
+
+
 def checked_level(level: Any) -> float:
     """Return the level of an interval; raises InvalidValue."""
     if not (type(level) is float or is_number(level)) or not limits.LEVEL_MIN <= level <= limits.LEVEL_MAX:

@@ -72,7 +72,7 @@ class LoggedRows(msgspec.Struct, frozen=True, tag=True):
 
 LoggedEvent = (
     LoggedRows | e.Ended | e.RunObserved | e.NetworkDefined | e.ComponentForgotten | e.ComponentPinned | e.AllowedSet
-    | e.ProgramForgotten | e.Counted
+    | e.ProgramForgotten
 )  # fmt: skip
 
 

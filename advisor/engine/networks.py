@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import marshal
-from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar, cast
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
@@ -21,7 +21,7 @@ from advisor.engine.cache import Cache
 from advisor.engine.components import Components
 from advisor.engine.curve_tables import CurveTables
 from advisor.engine.flows import NetworkId, filled, parsed
-from advisor.engine.guards import checked_cores, checked_level
+from advisor.engine.guards import checked_cores, checked_level, taking
 from advisor.errors import InvalidValue
 from advisor.models.prediction import LEVEL
 
@@ -30,17 +30,6 @@ if TYPE_CHECKING:
 
 QUESTIONS_CACHED = 64  # questions about networks that are read and checked
 BY_VALUE = 2  # marshal's version whose bytes depend on nothing but the values
-
-
-P = ParamSpec("P")
-Answer = TypeVar("Answer")
-
-
-def taking(
-    question: Callable[P, object],
-) -> Callable[[Callable[..., Answer]], Callable[Concatenate[Any, P], Answer]]:
-    """Return a decorator that gives a method the parameters of a question, for type checkers."""
-    return lambda method: method
 
 
 class Networks:
@@ -155,7 +144,7 @@ class Networks:
         self,
         network: str | Network | Sequence[Mapping[str, Any]],
         *,
-        id: NetworkId | None = None,  # noqa: A002
+        id: NetworkId,  # noqa: A002
         read: Network | None = None,
     ) -> dict[str, Any]:
         """Keep a network by id, so that rows and questions name it: rows by ``network=id``, `allocate`, `flow`.
@@ -164,9 +153,8 @@ class Networks:
 
         Parameters
         ----------
-        id : int or str, optional
-            A whole number or a name; 7 and "7" are the same. Absent: the least number that is free, or that of the same
-            network where it has one.
+        id : int or str
+            A whole number or a name; 7 and "7" are the same.
         read : Network, optional
             What `network` reads as, where the caller has read it.
 

@@ -12,7 +12,7 @@ import numpy as np
 from advisor.domain import limits
 from advisor.domain.names import checked_name
 from advisor.domain.runs import TRANSFORMS, ProgramRun, RunPrediction, checked_number, checked_run
-from advisor.engine.guards import checked_level
+from advisor.engine.guards import checked_level, taking
 from advisor.engine.kinds import RecordKind
 from advisor.errors import InvalidValue, Mismatch, NotEnoughData, TooLarge, UnknownProgram
 from advisor.models.lasso import LassoFit
@@ -41,22 +41,8 @@ class Programs(RecordKind[str, ProgramRecord]):
     name, merges = "programs", {"transform": "equal", "model": "rounding"}
     records_max = limits.PROGRAMS_MAX
 
-    def observe_run(
-        self,
-        program: str,
-        *,
-        size: float,
-        workers: float,
-        elapsed_s: float,
-        work_s: float,
-        delay_s: float,
-        no_work_s: float,
-        creates: float,
-        waits: float,
-        serial_work_s: float | None = None,
-        span_s: float | None = None,
-        transform: str | None = None,
-    ) -> dict[str, Any]:
+    @taking(ProgramRun)
+    def observe_run(self, program: str, **run: Any) -> dict[str, Any]:
         """Learn one run of a whole program, for an input of `size` on `workers`; see `advisor.domain.runs.ProgramRun`.
 
         What a profile tells of a run is `advisor.profile.measures.Measures.as_run()`.
@@ -79,11 +65,7 @@ class Programs(RecordKind[str, ProgramRecord]):
         TooLarge
             When the program is new and there is no room for it.
         """
-        return self.learn_run(checked_run(
-            program=program, size=size, workers=workers, elapsed_s=elapsed_s, work_s=work_s, delay_s=delay_s,
-            no_work_s=no_work_s, creates=creates, waits=waits, serial_work_s=serial_work_s, span_s=span_s,
-            transform=transform,
-        ))  # fmt: skip
+        return self.learn_run(checked_run(program=program, **run))
 
     def learn_run(self, run: ProgramRun) -> dict[str, Any]:
         """Learn a checked run, see `observe_run`."""

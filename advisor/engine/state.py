@@ -29,6 +29,10 @@ class State:
         """Count something among the durable totals that the log has otherwise."""
         self.advisor.components.totals[name] += n
 
+    def totals_add(self, name: str, n: int = 1) -> None:
+        """Count something among the durable totals that no event tells."""
+        raise NotImplementedError
+
     def blocks(self) -> Iterator[Block]:
         """Yield all of the state, each slot where it is, for the state on disk. Nothing may change it meanwhile."""
         return state_bytes.encode(self.advisor.components, self.advisor.components.totals, self.kinds)

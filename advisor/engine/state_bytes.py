@@ -38,8 +38,8 @@ LEARNERS: Final = re.compile(rf"learner-[2-{AXES_MAX}](-[a-z_]+)?")
 
 COMPONENTS: Final = "components"
 TOTALS: Final = "totals"
-PART_KINDS: Final = {"flows": "networks"}  # other parts have the name of their kind
 Keys = Mapping[str, Collection[Any] | None]  # of a part of a state, by kind; None: all
+Parts = Keys | Collection[str]  # of what spans components: keys by kind, or kinds as a whole
 
 
 class StateHead(msgspec.Struct, frozen=True, array_like=True, tag="state"):
@@ -110,12 +110,11 @@ def whole_state(components: Components, kinds: Iterable[RecordKind[Any, Any]]) -
     return to_bytes(encode(components.compact(), components.totals, kinds))
 
 
-def keys_of_parts(names: Iterable[str] | None, parts: Iterable[str]) -> Keys:
+def keys_of_parts(names: Iterable[str] | None, parts: Parts) -> Keys:
     """Return the keys of components with what is of them, all where no names are given, and of parts that span components."""
     of_names = None if names is None else frozenset(names)
-    return dict.fromkeys((COMPONENTS, "allowed", "task_types"), of_names) | {
-        PART_KINDS.get(part, part): None for part in parts
-    }
+    further: Keys = cast("Keys", parts) if isinstance(parts, Mapping) else dict.fromkeys(parts)
+    return {**dict.fromkeys((COMPONENTS, "allowed", "task_types"), of_names), **further}
 
 
 def part_of_state(components: Components, kinds: Iterable[RecordKind[Any, Any]], keys: Keys) -> bytes:

@@ -19,6 +19,7 @@ from advisor.domain.observations import ComponentNames, bad_rows, columns_of
 from advisor.domain.rows import bound_text
 from advisor.domain.vectors import Floats, Ints
 from advisor.engine import batches
+from advisor.engine.cache import Cache
 from advisor.engine.components import EVIDENCE_LEAST, Components
 from advisor.engine.guards import check_together, checked
 from advisor.engine.kinds import RecordKind
@@ -45,7 +46,9 @@ class TaskTypeModels(RecordKind[str, SizeTime]):
             Gathered(),
             dict[str, int](),
         )  # instances that wait, and the numbers of their types
-        self._reports: dict[str, TypeReport] = {}  # of records as they are
+        self._reports = Cache[tuple[SizeTime, float, TypeReport]](
+            limits.TASK_TYPES_MAX
+        )  # of a record, at so many instances
 
     # -- learning ---------------------------------------------------------------------------------------------------------
 
@@ -159,10 +162,11 @@ class TaskTypeModels(RecordKind[str, SizeTime]):
 
     def _answering(self, name: str) -> tuple[SizeTime, TypeReport]:
         self.settle()
-        learned = self.known[name]
-        if name not in self._reports:
-            self._reports[name] = report_of(learned)
-        return learned, self._reports[name]
+        learned, kept = self.known[name], self._reports.get(name)
+        count = learned.head_field("rows")
+        if kept is None or kept[0] is not learned or kept[1] != count:
+            kept = self._reports.store_value(name, (learned, count, report_of(learned)))
+        return learned, kept[2]
 
     def status(self) -> list[dict[str, Any]]:
         """Return of each type how many instances were learned, and how many of them with a size, by name."""
@@ -236,16 +240,6 @@ class TaskTypeModels(RecordKind[str, SizeTime]):
     def leave_out(self, record: SizeTime) -> None:
         """Count the instances of a type for which there is no room."""
         self._components.totals[BEYOND] += int(record.head_field("rows"))
-
-    def set_record(self, key: str, record: SizeTime) -> None:
-        """Let a record stand in the place of what its type had."""
-        super().set_record(key, record)
-        self._reports.pop(key, None)
-
-    def remove_record(self, key: str) -> None:
-        """Take a type away, where it is known."""
-        super().remove_record(key)
-        self._reports.pop(key, None)
 
 
 def _outside(learned: SizeTime, sizes: Floats, model: str) -> Floats:

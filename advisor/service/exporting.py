@@ -22,10 +22,10 @@ def page(engine: Engine, after: str | None) -> tuple[bytes, str | None]:
     if kind not in KINDS or not sign:
         raise InvalidValue("after", after, "what `next` of an answer said", "leave it out to begin")
     if kind == "totals":
-        return engine.advisor.extract((), (kind,)), None
+        return engine.extract((), (kind,)), None
     found, last = _components(engine, at) if kind == "components" else _named(engine, kind, at)
-    of_names = found if kind in ("components", "task_types") else ()
-    state = engine.extract_part(of_names, found if kind == "networks" else (), found if kind == "programs" else ())
+    of_components = kind in ("components", "task_types")
+    state = engine.extract(found if of_components else (), () if of_components else {kind: found})
     return state, f"{KINDS[KINDS.index(kind) + 1]}:" if last is None else f"{kind}:{last}"
 
 

@@ -187,14 +187,14 @@ def test_a_part_moves_to_another_engine_and_rows_split_by_network_teach_as_whole
     assert flows[0] == flows[1]
     assert "n0" in home.advisor.components.flows.known
     before = split.extract(NAMES, ())
-    moved = split.extract_part(NAMES[:4])
+    moved = split.extract(NAMES[:4], ())
     home.replace_part(Engine.from_bytes(moved))
     home.replace_part(Engine.from_bytes(moved))  # twice is once
     split.remove_part(NAMES[:4])
     assert list(home.advisor.components.slots.components) == sorted(home.advisor.components.slots.components)
     assert home.extract(NAMES[:4], ()) == moved_part(before, NAMES[:4])
     assert split.extract(NAMES, ()) == moved_part(before, NAMES[4:])
-    home.replace_part(Engine.from_bytes(split.extract_part(NAMES[4:])))
+    home.replace_part(Engine.from_bytes(split.extract(NAMES[4:], ())))
     assert home.extract(NAMES, ()) == before
 
 

@@ -155,7 +155,7 @@ class DefineNetwork(Question):
     nodes: a flat list, as of `allocate`
     """
 
-    id: StoredId | None = None
+    id: StoredId
     text: Annotated[str, within_bytes(limits.NETWORK_TEXT_BYTES_MAX)] | None = None
     nodes: NodesGiven | None = None
 

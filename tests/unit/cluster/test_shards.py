@@ -60,7 +60,7 @@ async def together(shards: ShardSet) -> Engine:
 def same(found: Engine, wanted: Engine) -> None:
     names = wanted.advisor.components.slots.components
     assert sorted(found.advisor.components.slots.components) == sorted(names)
-    assert found.extract(names, ("flows",)) == wanted.extract(names, ("flows",))
+    assert found.extract(names, ("networks",)) == wanted.extract(names, ("networks",))
 
 
 class Front:

@@ -30,7 +30,7 @@ GOOD = {
         [{"networks": [{"network": "a .. b", "weight": 2}], "cores": 8}],
         m.AllocateTogether([{"network": "a .. b", "weight": 2}], 8),
     ),
-    "define_network": ([{"text": "a .. b"}], m.DefineNetwork(text="a .. b")),
+    "define_network": ([{"id": 1, "text": "a .. b"}], m.DefineNetwork(1, text="a .. b")),
     "flow": ([{"network": 7}], m.FlowAsked(7)),
     "curves": ([{"after": "c"}], m.CurvesAsked(after="c")),
     "simulate": ([{"graph": {"times": bytes(8)}, "cores": [2]}], m.SimulateAsked({"times": bytes(8)}, [2])),

@@ -21,7 +21,7 @@ from advisor.domain.observations import UNRESOLVED, Columns, bad_rows, refusals_
 from advisor.domain.vectors import Bools, Floats, Ints
 from advisor.engine.components import Components
 from advisor.engine.learners import ABSENT, machine_number
-from advisor.engine.rows import SEPARATOR, Rows, cut_short, first_rows, widths_of, with_internal_names
+from advisor.engine.rows import SEPARATOR, cut_short, first_rows, widths_of, with_internal_names
 from advisor.engine.slots import MEASURE_SCALES
 from advisor.models import contention
 from advisor.models.fold import KERNELS
@@ -130,22 +130,18 @@ def _learn(components: Components, columns: Columns, slots: Ints, good: Bools | 
                 np.maximum.at(components.table["running_high"], slots[rows], columns.elapsed_s[rows])
             components.totals[f"rows_{field}"] += int(np.count_nonzero(rows))
             learned = ~rows if learned is None else learned & ~rows
-    rows = Rows(
-        np.arange(len(slots)), slots, columns.predictor, columns.further, columns.cores, columns.elapsed_s,
-        columns.count, _machines(columns),
-    )  # fmt: skip
-    batches = {"": rows if learned is None else rows.select_rows(learned)}
+    rows = replace(columns, index=slots)
+    at = np.arange(len(slots)) if learned is None else np.flatnonzero(learned)
+    batches = {"": (at, rows if learned is None else rows.select_rows(at))}
     for measure, values in columns.measures.items():
-        given = ~np.isnan(values) if learned is None else learned & ~np.isnan(values)
-        batches[measure] = _of_measure(components, measure, values, rows.select_rows(given), given)
+        batches[measure] = _of_measure(components, measure, rows, at[~np.isnan(values[at])])
     kinds = [*batches]
     for slot, batch in first_rows(components.table.int_field("rows"), [*batches.values()]):
         if components.learners.find_record(slot) is None:
             components.learners.promote(slot, 1 + components.dimensions(slot), kinds[batch])
-    for kind, part in batches.items():
-        if len(part.slots):
-            active = None if kind else columns.active_cores
-            _fold(components, part, kind, None if active is None else active[part.at])
+    for kind, (_, part) in batches.items():
+        if len(part):
+            _fold(components, part, kind)
 
 
 def _with_bounds(components: Components, columns: Columns, slots: Ints, good: Bools | None) -> Columns:
@@ -168,16 +164,16 @@ def _with_bounds(components: Components, columns: Columns, slots: Ints, good: Bo
     )
 
 
-def _fold(components: Components, rows: Rows, kind: str, active: Floats | None) -> None:
-    """Fold rows in their order into the sums and the records of their components. Cost O(n).
+def _fold(components: Components, rows: Columns, kind: str) -> None:
+    """Fold rows, numbered by slots, in their order into the sums and the records of their components. Cost O(n).
 
     Where they tell `active_cores`, NaN where nobody knows, they are folded as an idle machine would have run them.
     """
-    homes, others = np.full(len(rows.slots), ABSENT, np.int64), np.zeros(len(rows.slots))
-    if active is not None:
-        others = np.maximum(active - rows.cores, 0.0)
-        homes = _contentions_of(components, rows.slots, ~np.isnan(others))
-    axes = 1 + components.table.int_field("dimensions")[rows.slots] if components.vectors else None
+    homes, others = np.full(len(rows), ABSENT, np.int64), np.zeros(len(rows))
+    if rows.active_cores is not None:
+        others = np.maximum(rows.active_cores - rows.cores, 0.0)
+        homes = _contentions_of(components, rows.index, ~np.isnan(others))
+    axes = 1 + components.table.int_field("dimensions")[rows.index] if components.vectors else None
     for width in (2,) if axes is None else np.unique(axes).tolist():
         part: Any = slice(None) if axes is None else axes == width
         alike = rows if axes is None or part.all() else rows.select_rows(part)
@@ -193,18 +189,22 @@ def _contentions_of(components: Components, slots: Ints, known: Bools) -> Ints:
     return np.where(known, components.contentions.places_of_slots(slots), ABSENT)
 
 
-def _fold_alike(components: Components, rows: Rows, axes: int, kind: str, homes: Ints, others: Floats) -> None:
+def _fold_alike(components: Components, rows: Columns, axes: int, kind: str, homes: Ints, others: Floats) -> None:
     """Fold rows of components over the same axes; `homes`: the places of their contentions, beside `others` busy cores."""
-    n, learners = len(rows.slots), components.learners
+    n, learners = len(rows), components.learners
     if not KERNELS.ready:
         KERNELS.count(n)
-    slots = _own(rows.slots)
-    points = _own(rows.predictor)[:, None] if axes == 2 else rows.predictors(axes - 1)
+    slots = _own(rows.index)
+    points = _own(rows.predictor)[:, None]
+    if axes > 2 and rows.further is not None:
+        points = np.ascontiguousarray(np.concatenate([points, rows.further[:, : axes - 2]], axis=1))
     table, room = learners.table(axes, kind), learners.room(axes)
     places = learners.places_of_slots(slots)
     found, ratios = np.empty(n, np.int64), np.empty(n)
     count = np.ones(n) if rows.count is None else rows.count.astype(np.float64)
-    machine = np.full(n, ABSENT, np.int64) if rows.machine is None else rows.machine
+    machine = np.full(n, ABSENT, np.int64)
+    if rows.machine is not None:
+        machine = np.array([*map(machine_number, rows.machines), ABSENT], np.int64)[rows.machine]
     given = (
         components.table.records, slots, table.words, places, axes, points, _own(rows.cores), _own(rows.elapsed_s), count,
         _own(machine), components.contentions.named(contention.NAME).words, homes, others,
@@ -240,27 +240,17 @@ def fold_one(components: Components, slot: int, point: Sequence[float], t: float
     return True
 
 
-def _of_measure(components: Components, measure: str, values: Floats, rows: Rows, given: Bools) -> Rows:
-    """Return the values of one measure as the times of a component of their own."""
-    distinct, inverse = np.unique(rows.slots, return_inverse=True)
+def _of_measure(components: Components, measure: str, rows: Columns, at: Ints) -> tuple[Ints, Columns]:
+    """Return what rows at places `at` have of one measure as the times of a component of their own, and their places."""
+    distinct, inverse = np.unique(rows.index[at], return_inverse=True)
     found = [components.slots.of_measure(slot, measure) for slot in distinct.tolist()]
     slots = np.array([UNRESOLVED if slot is None else slot for slot in found], np.int64)[inverse]
-    rows = replace(rows, slots=slots, elapsed_s=values[given] * MEASURE_SCALES[measure])
-    bounds = (slots != UNRESOLVED) & (rows.elapsed_s < 0.0)
-    np.maximum.at(components.table["running_high"], slots[bounds], -rows.elapsed_s[bounds])
-    full = slots == UNRESOLVED
-    if full.any():
+    if (full := slots == UNRESOLVED).any():
         components.totals["measures_dropped"] += int(np.count_nonzero(full))
-        rows = rows.select_rows(~full)
-    return rows
-
-
-def _machines(columns: Columns) -> Ints | None:
-    """Return the machines' numbers of the state (n,), -1 where none is named."""
-    if columns.machine is None:
-        return None
-    numbers = np.array([*map(machine_number, columns.machines), UNRESOLVED], np.int64)
-    return numbers[columns.machine]
+        at, slots = at[~full], slots[~full]
+    times = rows.measures[measure][at] * MEASURE_SCALES[measure]
+    np.maximum.at(components.table["running_high"], slots[times < 0.0], -times[times < 0.0])
+    return at, replace(rows.select_rows(at), index=slots, elapsed_s=times, active_cores=None)
 
 
 def _resolve(components: Components, columns: Columns, good: Bools | None) -> tuple[Ints, Bools | None]:

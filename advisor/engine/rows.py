@@ -3,45 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import replace
 from typing import Any, Final, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
 from advisor.domain import vectors
-from advisor.domain.observations import Bools, Columns, ComponentNames, Floats, Ints, columns_from_fields
+from advisor.domain.observations import Bools, Columns, ComponentNames, Ints, columns_from_fields
 
 # What is learned beside a component's times with a predictor goes through the same tables, under a name that nobody can send:
 # no name may hold a control character. Rows without predictor come under the first of these names, measures behind it.
 SEPARATOR: Final = "\x1f"
 WITHOUT_PREDICTOR: Final = f"{SEPARATOR}no_predictor"
-
-
-@dataclass(frozen=True, slots=True)
-class Rows:
-    """Rows of one kind, as columns of one length."""
-
-    at: Ints  # int64 array (n,): their places in the batch
-    slots: Ints
-    predictor: Floats
-    further: Floats | None
-    cores: Floats
-    elapsed_s: Floats
-    count: Ints | None
-    machine: Ints | None
-
-    def select_rows(self, rows: Any) -> Rows:
-        """Return the given ones (indices, mask or slice)."""
-        return Rows(*(None if (v := getattr(self, f.name)) is None else v[rows] for f in fields(self)))  # type: ignore[arg-type]
-
-    def predictors(self, dimensions: int) -> Floats:
-        """Return the first `dimensions` values (n, d) of the predictors."""
-        if dimensions == 1 or self.further is None:
-            return np.array(self.predictor, np.float64)[:, None]
-        return np.ascontiguousarray(
-            np.concatenate([self.predictor[:, None], self.further[:, : dimensions - 1]], axis=1)
-        )
 
 
 def with_internal_names(columns: Columns) -> Columns:
@@ -77,19 +51,17 @@ def widths_of(columns: Columns, rows: Any) -> Ints:
     return found
 
 
-def first_rows(known: Ints, batches: Sequence[Rows]) -> list[tuple[int, int]]:
+def first_rows(known: Ints, batches: Sequence[tuple[Ints, Columns]]) -> list[tuple[int, int]]:
     """Return (slot, batch) of the components that learn for the first time, in the order in which single rows would come.
 
-    `known`: int64 array, rows learned so far, by slot.
+    `known`: int64 array, rows learned so far, by slot. `batches`: rows numbered by slots, with their places.
     """
     found: list[tuple[int, int, int]] = []
-    for batch, rows in enumerate(batches):
-        new: NDArray[np.int64] = np.flatnonzero(known[rows.slots] == 0)
-        if not len(new):
-            continue
-        slots, first = np.unique(rows.slots[new], return_index=True)
-        places = rows.at[new[first]].tolist()
-        found += [(at, batch, slot) for at, slot in zip(places, slots.tolist(), strict=True)]
+    for batch, (at, rows) in enumerate(batches):
+        new: NDArray[np.int64] = np.flatnonzero(known[rows.index] == 0)
+        if len(new):
+            slots, first = np.unique(rows.index[new], return_index=True)
+            found += zip(at[new[first]].tolist(), [batch] * len(slots), slots.tolist(), strict=True)
     return [(slot, batch) for _, batch, slot in sorted(found)]
 
 

@@ -14,7 +14,7 @@ from advisor.cluster.replicas import ComponentReplicas
 from advisor.cluster.shard_set import ShardSet
 from advisor.domain.buckets import bucket_of
 from advisor.domain.observations import Columns
-from advisor.engine.effects import KINDS
+from advisor.engine.effects import answer_again
 from advisor.engine.events import Event, NetworkDefined, ProgramForgotten, RunObserved
 from advisor.engine.exactly_once import Producer
 from advisor.engine.flows import name_of
@@ -117,7 +117,7 @@ class RoutedLearning:
         if known and sequence <= self._committer.sequence(key):
             self.counted["batches_replayed"] += 1
             event = read(connection, params) if again is None else again
-            return {**KINDS[type(event)].answer_again(event), "sequence": sequence, "replayed": True}
+            return answer_again(event, sequence)
         event = read(connection, params)
         if not known:
             self._engine.ledger.replays(key, sequence)  # raises where one before it is missing

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Any, Unpack, cast
 
+from msgspec import MsgspecError
 from numpy.typing import ArrayLike
 
 from advisor.domain import limits
@@ -383,7 +384,7 @@ def restore_records(kind: RecordKind[Any, Any], found: state_bytes.Decoded) -> N
     for key, data in found.records.get(kind.name, {}).items():
         try:
             kind.restore_record(key, data)
-        except (TypeError, ValueError, LookupError, AttributeError, CallerError) as error:
+        except (TypeError, ValueError, LookupError, AttributeError, CallerError, MsgspecError) as error:
             raise StateDamaged(
                 f"{kind.name} of the state: {key!r} does not read: {error}", hint="restore a backup"
             ) from error

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import asdict as as_fields
-from typing import Any, NamedTuple
+from typing import Any
 
 from msgspec.structs import asdict
 
@@ -23,21 +23,16 @@ Answer = dict[str, Any]
 RUN_NEEDS = ("size", "workers", "elapsed_s", "work_s", "delay_s", "no_work_s", "creates", "waits")
 
 
+# Takes the state, the producer and an event; changes the state; returns the answer, and the events as the log has them.
+Fold = Callable[[State, Producer | None, Any], tuple[Any, ...]]
 NOTHING: Answer = {"accepted": 0, "refused": refusals(None)}
-
-
-class EventType(NamedTuple):
-    """What there is to know of a type of event."""
-
-    # takes the state, the producer and the event; changes the state; returns the answer, and the events as the log has them
-    fold: Callable[[State, Producer | None, Any], tuple[Any, ...]]
-    # what is answered, beside the number, to an event whose number was applied before; and fields of the event
-    nothing: Answer = NOTHING
-    named: tuple[str, ...] = ()
-
-    def answer_again(self, event: Any) -> Answer:
-        """Return what is answered to an event whose number was applied before."""
-        return self.nothing | {name: getattr(event, name) for name in self.named}
+# What is answered, beside the number, to an event whose number was applied before: of other types nothing.
+AGAIN: Mapping[type, Answer] = {
+    Columns: NOTHING,
+    e.Travels: NOTHING,
+    TaskEvents: NOTHING | {"late": 0},
+    e.Ended: NOTHING,
+}
 
 
 def _fold_rows(state: State, _: Producer | None, columns: Columns) -> tuple[Answer, e.Event]:
@@ -92,7 +87,7 @@ def _define_network(state: State, _: Producer | None, event: e.NetworkDefined) -
     return answer, e.NetworkDefined(definition, answer["id"])
 
 
-def _by_method(method: Callable[..., Answer]) -> Callable[[State, Producer | None, Any], tuple[Answer, e.Event]]:
+def _by_method(method: Callable[..., Answer]) -> Fold:
     """Return what folds an event by the method of an `Advisor` that has its fields as arguments."""
     return lambda state, _, event: (method(state.advisor, **asdict(event)), event)
 
@@ -103,15 +98,20 @@ def _forget_program(state: State, _: Producer | None, event: e.ProgramForgotten)
     return answer, event
 
 
-KINDS: Mapping[type, EventType] = {
-    Columns: EventType(_fold_rows),
-    e.Travels: EventType(_fold_travels),
-    TaskEvents: EventType(_fold_events, NOTHING | {"late": 0}),
-    e.Ended: EventType(_fold_ended),
-    e.RunObserved: EventType(_observe_run, {}, ("program",)),
-    e.NetworkDefined: EventType(_define_network, {}, ("id",)),
-    e.ComponentForgotten: EventType(_by_method(Advisor.forget), {}, ("component", "keep")),
-    e.ComponentPinned: EventType(_by_method(Advisor.pin), {}, ("component", "model")),
-    e.AllowedSet: EventType(_by_method(Advisor.set_allowed), {}, ("component", "allowed")),
-    e.ProgramForgotten: EventType(_forget_program, {}, ("program",)),
+KINDS: Mapping[type, Fold] = {
+    Columns: _fold_rows,
+    e.Travels: _fold_travels,
+    TaskEvents: _fold_events,
+    e.Ended: _fold_ended,
+    e.RunObserved: _observe_run,
+    e.NetworkDefined: _define_network,
+    e.ComponentForgotten: _by_method(Advisor.forget),
+    e.ComponentPinned: _by_method(Advisor.pin),
+    e.AllowedSet: _by_method(Advisor.set_allowed),
+    e.ProgramForgotten: _forget_program,
 }
+
+
+def answer_again(event: e.Event, sequence: int) -> Answer:
+    """Return what is answered to an event whose number was applied before."""
+    return {**AGAIN.get(type(event), {}), "sequence": sequence, "replayed": True}

@@ -16,7 +16,7 @@ from advisor.engine import events as e
 from advisor.engine import state_bytes
 from advisor.engine.advisor import Advisor
 from advisor.engine.batches import PLAIN_ROWS_MAX, PlainRows, fold_plain_rows
-from advisor.engine.effects import KINDS, Answer
+from advisor.engine.effects import KINDS, Answer, answer_again
 from advisor.engine.exactly_once import Producer, ProducerLedger
 from advisor.engine.frames import Block
 from advisor.engine.journal import Entry, Journal, Limits, LoggedRows, decode
@@ -88,7 +88,7 @@ class Engine(State):
         if producer is None or sequence is None:
             return self._happen(None, event)
         if self.ledger.replays(producer, sequence):
-            return KINDS[type(event)].answer_again(event) | {"sequence": sequence, "replayed": True}
+            return answer_again(event, sequence)
         answer = self._happen(producer, event)
         self.ledger.set_record(producer, sequence)
         return answer | {"sequence": sequence}
@@ -134,7 +134,7 @@ class Engine(State):
         self.fold_plain_rows()
         before = Counter(self.advisor.components.totals)
         try:
-            answer, *logged = KINDS[type(event)].fold(self, producer, event)
+            answer, *logged = KINDS[type(event)](self, producer, event)
         except AdvisorError:  # what was refused is counted, and nothing else changed
             for name, n in (self.advisor.components.totals - before).items():
                 self.journal.note_count(name, n)

@@ -21,7 +21,7 @@ class ProducerLedger(RecordKind[Producer, int]):
     name: ``batches_replayed``, ``gaps``, ``producers_resumed``.
     """
 
-    name, merges = "producers", {"sequence": "greater"}
+    name, merges, record = "producers", {"sequence": "greater"}, int
 
     def __init__(self, producers_max: int, count: Callable[[str], None]) -> None:
         super().__init__()
@@ -44,15 +44,6 @@ class ProducerLedger(RecordKind[Producer, int]):
             self._count("gaps")
             raise SequenceGap(sequence, applied + 1)
         return False
-
-    def encode_record(self, record: int) -> bytes:
-        """Return a number's bytes."""
-        return record.to_bytes(8, "little")
-
-    def decode_record(self, key: Producer, data: bytes) -> int:
-        """Return a number of its bytes."""
-        del key
-        return int.from_bytes(data, "little")
 
     def merged_record(self, key: Producer, mine: int, theirs: int) -> int:
         """Return the greater number."""

@@ -26,11 +26,10 @@ from advisor.engine.slots import Slots
 from advisor.engine.state import State
 from advisor.errors import StateDamaged
 
-ARRAY: Final = 1  # the extension: type of an array, that of its bytes, shape, little-endian bytes
-TYPES: Final = frozenset(("<f8", "<i8", "<u8", "|b1", "|u1", "<u2"))
+ARRAY: Final = 1  # the extension: type of an array, shape, little-endian bytes
+TYPES: Final = frozenset(("<f8", "<i8", "<u8", "|b1"))
 ROWS: Final = (Columns, e.Travels)
 FIELDS: Final = tuple(each.name for each in fields(Columns))
-NARROW_ROWS: Final = 64  # arrays of fewer are written as they are: to look at them takes as long
 
 
 class LoggedRows(msgspec.Struct, frozen=True, tag=True):
@@ -116,28 +115,16 @@ def _packed(value: Any) -> Any:
     if not isinstance(value, np.ndarray):
         return cast("Any", value).item() if isinstance(value, np.generic) else dict(cast("Mapping[str, Any]", value))
     array = cast("NDArray[Any]", value)
-    narrow = _narrowed(array)
-    data = narrow.astype(narrow.dtype.newbyteorder("<"), copy=False).tobytes()
-    return msgspec.msgpack.Ext(ARRAY, msgspec.msgpack.encode((array.dtype.str, narrow.dtype.str, array.shape, data)))
+    data = array.astype(array.dtype.newbyteorder("<"), copy=False).tobytes()
+    return msgspec.msgpack.Ext(ARRAY, msgspec.msgpack.encode((array.dtype.str, array.shape, data)))
 
 
 def _unpacked(code: int, said: memoryview) -> NDArray[Any]:
     """Return the array that an extension is; raises ValueError, TypeError, msgspec.DecodeError."""
-    own, narrow, shape, data = msgspec.msgpack.decode(said, type=tuple[str, str, tuple[int, ...], bytes])
-    if code != ARRAY or not TYPES.issuperset((own, narrow)):
-        raise ValueError(f"an extension {code} of {own!r} as {narrow!r}")
-    return np.frombuffer(data, narrow).astype(own).reshape(shape)
-
-
-def _narrowed(values: NDArray[Any]) -> NDArray[Any]:
-    """Return values as one or two bytes each where all of many are the same then: 19 bytes a plain row of 28."""
-    if len(values) < NARROW_ROWS or values.ndim > 1 or values.dtype.kind not in "if":
-        return values
-    low, high = values.min(), values.max()
-    if not (0 if values.dtype.kind == "i" else 1) <= low <= high <= np.iinfo(np.uint16).max:
-        return values
-    found = values.astype(np.uint8 if high <= np.iinfo(np.uint8).max else np.uint16)
-    return found if bool((found == values).all()) else values
+    kind, shape, data = msgspec.msgpack.decode(said, type=tuple[str, tuple[int, ...], bytes])
+    if code != ARRAY or kind not in TYPES:
+        raise ValueError(f"an extension {code} of {kind!r}")
+    return np.frombuffer(data, kind).reshape(shape)
 
 
 _ENCODER: Final = msgspec.msgpack.Encoder(enc_hook=_packed)

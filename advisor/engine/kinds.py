@@ -5,7 +5,9 @@ from __future__ import annotations
 import sys
 from abc import ABC, abstractmethod
 from collections.abc import Container, Iterator, Mapping
-from typing import Any, ClassVar, Generic, Self, TypeVar
+from typing import Any, ClassVar, Generic, Self, TypeVar, cast
+
+import msgspec
 
 K = TypeVar("K", bound=Any)
 V = TypeVar("V")
@@ -22,6 +24,7 @@ class RecordKind(ABC, Generic[K, V]):
 
     name: ClassVar[str]
     merges: ClassVar[Mapping[str, str]]
+    record: ClassVar[type]  # of one that MessagePack encodes as it is
     records_max: int = sys.maxsize
 
     def __init__(self) -> None:
@@ -29,13 +32,14 @@ class RecordKind(ABC, Generic[K, V]):
         # keys whose records changed, or went, since the log had them; None where no log asks for them
         self.unlogged: dict[K, None] | None = None
 
-    @abstractmethod
     def encode_record(self, record: V) -> bytes:
-        """Return a record's bytes; equal ones give equal bytes."""
+        """Return a record's bytes, as MessagePack has it; equal ones give equal bytes."""
+        return msgspec.msgpack.encode(record)
 
-    @abstractmethod
     def decode_record(self, key: K, data: bytes) -> V:
-        """Return a record of its bytes; raises ValueError, LookupError or StateDamaged where they do not read."""
+        """Return a record of its bytes; raises ValueError, LookupError, MsgspecError or StateDamaged where they do not read."""
+        del key
+        return cast("V", msgspec.msgpack.decode(data, type=self.record))
 
     @abstractmethod
     def merged_record(self, key: K, mine: V, theirs: V) -> V:

@@ -7,7 +7,7 @@ stay with the exact sums, and say so. A record is changed in the same fold, so t
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections import Counter, OrderedDict
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache
 from hashlib import blake2b
@@ -18,6 +18,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from advisor.domain.vectors import Bools, Floats, Ints
+from advisor.engine.cache import Cache
 from advisor.engine.records_by_slot import RecordsBySlot
 from advisor.models.asked_points import QuestionRoom, room_of, solution_of
 from advisor.models.cells import COUNT
@@ -154,7 +155,7 @@ class Learners(RecordsBySlot[LearnerTable]):
         self.memory_bytes = memory_bytes  # budget of all records together
         self.totals = totals
         self._rooms: dict[int, QuestionRoom] = {}
-        self._solved: OrderedDict[int, Solved] = OrderedDict()
+        self._solved = Cache[Solved](SOLUTIONS_CACHED)
         self.forgotten = 0  # how often all solutions were forgotten
         self.leaning_of: Callable[[int], Leaning | None] = lambda _: None  # what a slot's first rows lean on
 
@@ -236,10 +237,8 @@ class Learners(RecordsBySlot[LearnerTable]):
             known = f"a run was still running after {longest:.3g} s, longer than any that ended" if of_time else KILLED
             notes = (*notes, known)
         pin, runs = int(words.view(np.int64)[PIN]), int(whole[ROWS] + whole[EXTRA_RUNS])
-        found = self._solved[slot] = Solved(rows, table, place, arrays, notes, pin, runs, longest, room, {}, leaning)
-        if len(self._solved) > SOLUTIONS_CACHED:
-            self._solved.popitem(last=False)
-        return found
+        found = Solved(rows, table, place, arrays, notes, pin, runs, longest, room, {}, leaning)
+        return self._solved.store_value(slot, found)
 
     def clear_solutions(self) -> None:
         """Forget all solutions: components changed otherwise than by rows."""

@@ -86,8 +86,8 @@ class Networks:
         if "current" in given:
             given["current"] = plain(given["current"])
         structure = self.network(network)
-        if self._by_id(network):
-            given = filled(given, self._flows.flow(cast("NetworkId", network), None))
+        if self._flows.keeps(network):
+            given = filled(given, self._flows.flow(cast("NetworkId", network)))
         request = self._request(structure, given)
         reach = limits.ALLOCATE_CORES_MAX if request.cores is None else request.cores
         level = LEVEL if request.level is None else request.level
@@ -174,19 +174,14 @@ class Networks:
             read = parsed(network) if isinstance(network, str) else self.network(network)
         return self._flows.define(id, network if isinstance(network, str) else read.as_nodes(), read)
 
-    def flow(self, network: NetworkId, structure: str | Network | Sequence[Mapping[str, Any]] | None = None) -> Flow:
+    def flow(self, network: NetworkId) -> Flow:
         """Return what rows have shown of the flow of a network, by the id that they name.
-
-        Parameters
-        ----------
-        structure : optional
-            The network; absent: what `define_network` keeps by the id.
 
         Raises
         ------
         UnknownNetwork, InvalidValue
         """
-        return self._flows.flow(network, None if structure is None else self.network(structure))
+        return self._flows.flow(network)
 
     def network(self, text: str | int | Network | Sequence[Mapping[str, Any]]) -> Network:
         """Return the network of a text, of a flat list of nodes or of an id; the last texts are kept parsed.
@@ -195,15 +190,11 @@ class Networks:
         ------
         NetworkSyntax, Unsupported, InvalidValue, TooLarge, UnknownNetwork
         """
-        if self._by_id(text):
+        if self._flows.keeps(text):
             return self._flows.defined(cast("NetworkId", text))
         if isinstance(text, Network):
             return text
         return parsed(text) if isinstance(text, str) else network_from_nodes(text)
-
-    def _by_id(self, network: object) -> bool:
-        """Return whether a network is meant by the id of a definition; most are texts."""
-        return (not isinstance(network, str) or network in self._flows.known) and self._flows.keeps(network)
 
     def bundle(
         self, components: Sequence[str] | None = None, *, level: float = LEVEL, cores_max: int = CORES_DEFAULT

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from math import prod, sqrt
+from math import sqrt
 from typing import Any, cast
 
 import numpy as np
@@ -39,7 +39,6 @@ class PoolQuestion:
         self._asking, self._components, self.cores = asking, components, cores
         self._curves: dict[tuple[Key, AllowedCores, int], JobCurve] = {}
         self._asked: dict[str, None] = {}  # the components of all jobs
-        self._sets: dict[Any, AllowedCores] = {}
         self._unseen: dict[str, int | None] = {}  # slots by component without rows; None: never observed
         if not isinstance(jobs, (list, tuple)):
             raise InvalidValue("jobs", jobs, "a list of jobs, each a map")
@@ -115,16 +114,8 @@ class PoolQuestion:
 
     def _allowed(self, field: str, given: Any) -> AllowedCores:
         """Return the counts that a job may use: those of the pool, where it has one of them."""
-        key: Any = (
-            (*cast("list[Any]", given), *map(type, cast("list[Any]", given))) if isinstance(given, list) else None
-        )
-        found = self._sets.get(key) if key else None
-        if found is None:
-            allowed = allowed_range(1, self.cores) if given is None else parse_allowed(field, given)
-            found = allowed.between(1, self.cores) or allowed
-            if key:
-                self._sets[key] = found
-        return found
+        allowed = allowed_range(1, self.cores) if given is None else parse_allowed(field, given)
+        return allowed.between(1, self.cores) or allowed
 
     # -- curves -----------------------------------------------------------------------------------------------------------
 
@@ -154,10 +145,8 @@ class PoolQuestion:
         return JobCurve(counts, answer.elapsed_s, answer.high_s)
 
     def _point(self, name: str, slot: int, predictor: Predictor, counts: int) -> Any:
-        """Return one predictor as it is asked on several counts; of a component without a learner the product of its values."""
+        """Return one predictor as it is asked on several counts."""
         dimensions = self._components.dimensions(slot)
-        if len(predictor) > 1 and self._components.learners.find_record(slot) is None:
-            return min(prod(predictor), limits.PREDICTOR_MAX)
         if predictor and len(predictor) != dimensions:
             bound = f"one point: {dimensions} number{'s' * (dimensions > 1)}, as the component's first row had"
             raise InvalidValue(f"{name}.predictor", list(predictor), bound)

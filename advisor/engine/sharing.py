@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any, cast
 
 from advisor.domain import limits
-from advisor.domain.fields import shape_of
+from advisor.domain.fields import shape_of, unknown_key
 from advisor.domain.names import checked_name
 from advisor.domain.networks import Network
 from advisor.domain.plan_options import OF_MACHINE, OF_NETWORK, OF_SHARE, TogetherWord, checked_options
@@ -16,7 +16,7 @@ from advisor.domain.sharing import Together
 from advisor.engine.curve_tables import CurveTables
 from advisor.engine.flows import Flows, NetworkId, filled, name_of
 from advisor.engine.guards import checked_cores, checked_level
-from advisor.errors import InvalidValue, TooLarge, UnknownKey
+from advisor.errors import InvalidValue, TooLarge
 from advisor.models.prediction import LEVEL
 from advisor.planning import Request, Share, plan_together
 from advisor.planning.shares import about
@@ -75,8 +75,7 @@ def _name(flows: Flows, place: int, given: Any) -> str:
 def _asked(flows: Flows, name: str, given: Mapping[Any, Any]) -> NetworkAsked:
     for key in given:
         if key not in KEYS:
-            raise UnknownKey(f"a network among several has no key {str(key)[:40]!r}", field=str(key)[:40], value=key,
-                             bound=", ".join(KEYS), hint="what is of the whole machine stands beside networks")  # fmt: skip
+            raise unknown_key("a network among several", key, KEYS, str(key)[:40])
     there = {key: value for key, value in given.items() if value is not None}
     options = checked_options({key: there[key] for key in OF_NETWORK if key in there})
     maps: dict[str, Mapping[str, Any]] = {key: options.pop(key, {}) for key in ("components", "load")}
@@ -91,8 +90,7 @@ def of_machine(cores: int, objective: str, options: Mapping[str, Any]) -> dict[s
     """Return what the request of every network has alike; raises InvalidValue, UnknownKey."""
     for key in options:
         if key not in OF_MACHINE:
-            raise UnknownKey(f"several networks together have no option {key[:40]!r}", field=key[:40], value=key,
-                             bound=", ".join(OF_MACHINE), hint="what is of one network stands in its map")  # fmt: skip
+            raise unknown_key("a question about several networks", key, OF_MACHINE, key[:40])
     shape_of(TogetherWord).check_value("objective", objective)
     return checked_options({"cores": checked_cores("cores", cores), "objective": objective, **options})
 

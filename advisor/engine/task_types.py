@@ -93,19 +93,17 @@ class TaskTypeModels(RecordKind[str, SizeTime]):
         good = ~np.logical_or.reduce([np.zeros(n, np.bool_), *bad_rows(columns).values()])
         stands = np.ones(n) if columns.count is None else columns.count.astype(np.float64)
         running = np.maximum(np.rint(workers), 1.0).astype(np.int64)
-        beyond = self.learn_instances(
+        self._gather(
             names.names, columns.index[good], sizes[good], columns.elapsed_s[good], running[good], stands[good]
         )
-        if beyond:
-            self._components.totals[BEYOND] += beyond
         return batches.learn_columns(self._components, columns)
 
-    def learn_instances(
+    def _gather(
         self, names: Sequence[str], index: Ints, sizes: Floats, times: Floats, running: Ints, stands: Floats
-    ) -> int:
+    ) -> None:
         """Take n instances in order: of type ``names[index[i]]``, columns (n,) as in `SizeTime.learn_instances`. Cost O(n).
 
-        Returns how many are of types beyond the cap, and left out. The records are the same however instances are cut.
+        The records are the same however instances are cut.
         """
         present, first = np.unique(index, return_index=True)
         number_of = np.full(len(names), -1, np.int64)
@@ -116,11 +114,11 @@ class TaskTypeModels(RecordKind[str, SizeTime]):
                 number_of[place] = self._waiting.setdefault(name, len(self._waiting))
         numbers = number_of[index]
         known = numbers >= 0
-        if known.any():
-            self._gathered.add_instances(numbers[known], sizes[known], times[known], running[known], stands[known])
-            if self._gathered.count >= GATHERED_MAX:
-                self.settle()
-        return int(len(known) - known.sum())
+        self._gathered.add_instances(numbers[known], sizes[known], times[known], running[known], stands[known])
+        if self._gathered.count >= GATHERED_MAX:
+            self.settle()
+        if beyond := int(np.count_nonzero(~known)):
+            self._components.totals[BEYOND] += beyond
 
     def settle(self) -> None:
         """Learn the instances that wait."""
@@ -135,6 +133,7 @@ class TaskTypeModels(RecordKind[str, SizeTime]):
         if found is not None and keep * found.head_field("count") >= EVIDENCE_LEAST:
             found.forget(keep)
             self.set_record(name, found)
+            self._reports.pop(name, None)
         else:
             self.remove_record(name)
 

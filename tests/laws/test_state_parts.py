@@ -5,6 +5,7 @@ from __future__ import annotations
 import pickle
 from collections.abc import Collection
 from dataclasses import replace
+from itertools import product
 from typing import Any
 
 import numpy as np
@@ -175,6 +176,8 @@ def test_a_bucket_is_the_same_everywhere() -> None:
 
 def test_a_part_moves_to_another_engine_and_rows_split_by_network_teach_as_whole_ones() -> None:
     engine, split, home = (Engine(model_memory_bytes=MEMORY) for _ in range(3))
+    for each, name in product((engine, home), ("n0", "n1")):
+        each.apply_event(None, None, NetworkDefined("a .. b", name))
     for number in range(4):
         rows = rows_of(3 * number)
         engine.apply_event(KEY, number + 1, rows)

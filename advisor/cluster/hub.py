@@ -118,7 +118,7 @@ class RoutedBackend:
 
     def resume_producer(self, key: Producer, at: int) -> None:
         """Go on with a producer's numbers from `at`."""
-        self._hub.engine.resume_producer(*key, at)
+        self._hub.engine.ledger.accept_number(key, at)
         self._shards.resume_producer(key, at)
 
     # -- questions --------------------------------------------------------------------------------------------------------

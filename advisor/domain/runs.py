@@ -69,7 +69,9 @@ def checked_run(**given: Any) -> ProgramRun:
     """
     for each in fields(ProgramRun):
         if each.name not in given and each.name not in ("serial_work_s", "span_s", "transform"):
-            raise InvalidValue(each.name, None, "given: a run needs all its parts")
+            raise InvalidValue(
+                each.name, None, "given, or measured by a profile", "name the producer of its task events"
+            )
     checked_name("program", given["program"])
     checked_transform(given.get("transform"))
     bounds: Mapping[str, tuple[float, float]] = {

@@ -135,12 +135,11 @@ class Asking:
 
     def set_allowed(self, component: str, allowed: AllowedCores | None) -> None:
         """Set the core counts that a component itself allows; None: every count. Raises UnknownComponent."""
-        slot = self._components.slots.slot_of(component)
-        name = self._components.slots.owner(slot)
+        name, kept = self._components.slots.owner(self._components.slots.slot_of(component)), self._components.allowed
         if allowed is None:
-            self._components.allowed.remove_record(name)
+            kept.remove_record(name)
         else:
-            self._components.allowed.set_record(name, allowed)
+            kept.set_record(name, allowed)
 
     def predict(
         self,

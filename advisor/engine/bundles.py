@@ -29,13 +29,14 @@ from advisor.domain.bundle import (
     BundleRecord,
     allowed_words,
 )
-from advisor.domain.limits import ALLOCATE_CORES_MAX
+from advisor.domain.limits import ALLOCATE_CORES_MAX, PREDICTOR_MAX
 from advisor.domain.vectors import Floats, Ints
 from advisor.engine.asking import Asking
 from advisor.engine.cache import Cache
 from advisor.engine.components import Components
-from advisor.engine.learners import ANY_MACHINE, Solved
+from advisor.engine.learners import Solved
 from advisor.engine.siblings import Borrowed
+from advisor.engine.slots import TIME
 from advisor.models import prediction, process
 from advisor.models.layout import AT
 from advisor.models.logarithm import log2_of
@@ -143,18 +144,15 @@ def record_of(
         p_range = [float(2.0 ** lows[1]), float(2.0 ** highs[1])]
         x_range = [float(2.0**value) for value in logs]
 
-        def evaluate(x: Floats, p: Floats) -> tuple[Floats, Floats, Floats]:
-            return found.answers(x[:, None], p, level, ANY_MACHINE)[:3]
-
     else:
         x_range, p_range = list(found.x_range), list(found.p_range)
         top = float(elementary.log2(x_range[1])) if x_range[1] > 0 else -ZERO_OCTAVES
         zero = top - ZERO_OCTAVES
         logs = [max(float(elementary.log2(x_range[0])), zero) if x_range[0] > 0 else zero, top]
 
-        def evaluate(x: Floats, p: Floats) -> tuple[Floats, Floats, Floats]:
-            answer = prediction.predict(found, x, p, level)
-            return answer.elapsed_s, answer.low_s, answer.high_s
+    def evaluate(x: Floats, p: Floats) -> tuple[Floats, Floats, Floats]:
+        answer = asking.predict(name, np.minimum(x, PREDICTOR_MAX), p, level, None, None, TIME)
+        return answer.elapsed_s, answer.low_s, answer.high_s
 
     logs = [max(value, zero) for value in logs]
     first, step, knots, tables, *errors = tabulated(evaluate, logs[0], logs[1], cores_max, p_range)

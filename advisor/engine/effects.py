@@ -16,11 +16,8 @@ from advisor.engine.advisor import Advisor
 from advisor.engine.exactly_once import Producer
 from advisor.engine.profiles import ANONYMOUS, refusals
 from advisor.engine.state import State
-from advisor.errors import InvalidValue
 
 Answer = dict[str, Any]
-
-RUN_NEEDS = ("size", "workers", "elapsed_s", "work_s", "delay_s", "no_work_s", "creates", "waits")
 
 
 # Takes the state, the producer and an event; changes the state; returns the answer, and the events as the log has them.
@@ -73,9 +70,6 @@ def _observe_run(state: State, _: Producer | None, event: e.RunObserved) -> tupl
     given = {key: value for key, value in event.run.items() if value is not None}
     named = given.pop("profile", None)
     measured = state.profiles.run_of(**named) if named else {}
-    missing = [each for each in RUN_NEEDS if each not in given and each not in measured]
-    if missing:
-        raise InvalidValue(missing[0], None, "given, or measured by a profile", "name the producer of its task events")
     run = checked_run(**(measured | given))
     state.count_total("runs_observed")
     return state.advisor.programs.learn_run(run), e.RunObserved(as_fields(run))

@@ -152,10 +152,6 @@ class Engine(State):
         """Return the last number taken of a producer, 0 for an unknown one."""
         return self.producers.get((producer, incarnation), 0)
 
-    def resume_producer(self, producer: str, incarnation: bytes, applied: int) -> None:
-        """Take `applied` as the last number folded; as `ProducerLedger.accept_number`."""
-        self.ledger.accept_number((producer, incarnation), applied)
-
     def totals_add(self, name: str, n: int = 1) -> None:
         """Count an event of the face that drives this engine among the durable totals."""
         self.count_total(name, n)

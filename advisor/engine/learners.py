@@ -168,9 +168,7 @@ class Learners(RecordsBySlot[LearnerTable]):
 
     def table(self, axes: int, kind: str) -> LearnerTable:
         """Return the table of components over `axes` axes of a kind ("" for time), made where there is none."""
-        name = f"learner-{axes}-{kind}" if kind else f"learner-{axes}"
-        found = self.tables.get(name)
-        return self.named(name) if found is None else found
+        return self.named(f"learner-{axes}-{kind}" if kind else f"learner-{axes}")
 
     def room(self, axes: int) -> QuestionRoom:
         """Return the room in which records over `axes` axes are folded and asked."""

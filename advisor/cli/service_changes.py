@@ -21,12 +21,11 @@ NO_OPTIONS = ("component", *v.NUMBERING)
 
 
 def _forgotten(client: Any, request: Given, given: Given) -> Any:
-    keep, what = given["keep"], given["component"] or f"the program {given['program']}"
-    share = f"{1.0 - keep:.0%} of " if keep else ""
+    what = given["component"] or f"the program {given['program']}"
     if not given["yes"] and not sys.stdin.isatty():
-        raise click.UsageError(f"--yes is needed, for nobody can be asked: it would forget {share}{what}")
+        raise click.UsageError(f"--yes is needed, for nobody can be asked: it would forget {what}")
     if not given["yes"]:
-        click.confirm(f"forget {share}{what}?", abort=True, err=True)
+        click.confirm(f"forget {what}?", abort=True, err=True)
     return request | dict(client.forget(**request) or {})
 
 
@@ -37,12 +36,12 @@ def _forgotten(client: Any, request: Given, given: Given) -> Any:
     program={"help": "Forget this whole program instead: its runs and what was learned of them."},
 )  # fmt: skip
 def forget_command(found: Given) -> Iterator[Printed]:
-    """Weaken or discard what a service has learned of COMPONENT, or of a program. Counts of rows stay.
+    """Discard what a service has learned of COMPONENT, or of a program. Counts of rows stay.
 
     This cannot be undone: on a terminal the command asks first, elsewhere it needs --yes.
     """
     if "component" in found:
-        yield f"kept {found['keep']:.0%} of what was learned of {found['component']}"
+        yield f"forgot what was learned of {found['component']}"
     else:
         runs = f": {several(found['runs'], 'run')}" if "runs" in found else ""  # an answer that was lost has no count
         yield f"forgot the program {found['program']}{runs}"

@@ -178,17 +178,17 @@ class Advisor:
         """Do nothing: rows are learned when they are observed. A client's `flush` waits; code may have either."""
 
     @alone
-    def forget(self, component: str, keep: float = 0.0) -> dict[str, Any]:
-        """Keep only the share `keep` of what was learned of a component; at 0 it begins anew. Exact counts never go back.
+    def forget(self, component: str) -> dict[str, Any]:
+        """Forget what was learned of a component: it begins anew. Exact counts never go back.
 
         Raises
         ------
         UnknownComponent, InvalidValue
         """
-        slot = self.components.forget(component, keep)
-        self.task_types.forget(component, keep)
+        slot = self.components.forget(component)
+        self.task_types.remove_record(component)
         self._drop(slot)
-        return {"component": component, "keep": keep, "rows": self.components.rows(slot)}
+        return {"component": component, "rows": self.components.rows(slot)}
 
     @alone
     def pin(self, component: str, model: str | None) -> dict[str, Any]:

@@ -17,7 +17,6 @@ from advisor.engine.learners import MODEL_MEMORY_BYTES, Learners
 from advisor.engine.records_by_slot import RecordsBySlot
 from advisor.engine.siblings import Siblings
 from advisor.engine.slots import Slots
-from advisor.errors import InvalidValue
 from advisor.models import contention
 from advisor.models.contention import Contention
 from advisor.models.fold import KERNELS
@@ -25,8 +24,6 @@ from advisor.models.layout import empty_record
 from advisor.models.learner_layout import FIRST_SCORED
 from advisor.models.records import RecordTable
 from advisor.models.table import Table
-
-EVIDENCE_LEAST = 1e-6  # rows: a component left with fewer when it forgets, forgets all, for sums that underflow lie
 
 
 class Components:
@@ -84,14 +81,6 @@ class Components:
         record = self.contentions.find_record(slot)
         return Contention() if record is None else contention.contention_at(*record)
 
-    def weaken(self, slot: int, keep: float) -> None:
-        """Keep the share `keep` of what a slot has learned."""
-        KERNELS.forget_sums(self.table.records, slot, keep)
-        self.learners.forget(slot, keep)
-        record = self.contentions.find_record(slot)
-        if record is not None:
-            contention.forget(*record, keep)
-
     def remove_components(self, names: Iterable[str]) -> list[str]:
         """Take components away with all that was learned of them; return those that were known. Cost O(names)."""
         found = self.slots.free_slots(names)
@@ -128,18 +117,15 @@ class Components:
         self.learners.copy(other.learners, theirs, mine)
         self.contentions.copy(other.contentions, theirs, mine)
 
-    def forget(self, component: str, keep: float) -> int:
-        """Forget all but the share `keep` of what a component learned; return its slot.
-
-        Raises UnknownComponent, InvalidValue.
-        """
-        if isinstance(keep, bool) or not isinstance(keep, (int, float)) or not 0.0 <= keep < 1.0:
-            raise InvalidValue("keep", keep, "a share from 0 (forget all) to below 1")
+    def forget(self, component: str) -> int:
+        """Forget what a component learned, but for exact counts; return its slot. Raises UnknownComponent, InvalidValue."""
         slot = self.slots.slot_of(component)
-        own = self.slots.group(self.slots.owner(slot))
-        bare = keep * sum(self.table.evidence(each) for each in own) < EVIDENCE_LEAST  # its measures then go with it
-        for one in own:
-            self.weaken(one, 0.0 if bare or keep * self.table.evidence(one) < EVIDENCE_LEAST else float(keep))
+        for one in self.slots.group(self.slots.owner(slot)):
+            KERNELS.forget_sums(self.table.records, one)
+            self.learners.forget(one)
+            record = self.contentions.find_record(one)
+            if record is not None:
+                contention.forget(*record)
         self.totals["forgets"] += 1
         return slot
 

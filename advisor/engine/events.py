@@ -12,10 +12,9 @@ from advisor.domain.task_events import TaskEvents
 
 
 class ComponentForgotten(msgspec.Struct, frozen=True, tag=True):
-    """Forget a component, but for the share `keep`."""
+    """Forget what was learned of a component."""
 
     component: str
-    keep: float = 0.0
 
 
 class Travels(msgspec.Struct, frozen=True, tag=True):

@@ -245,13 +245,11 @@ class Learners(RecordsBySlot[LearnerTable]):
 
     # -- changes ----------------------------------------------------------------------------------------------------------
 
-    def forget(self, slot: int, keep: float) -> None:
-        """Keep the share `keep` of a component's cells; at 0 the record begins anew, but for its pin."""
+    def forget(self, slot: int) -> None:
+        """Let a component's record begin anew, but for its pin."""
         found = self.find_record(slot)
-        if found is None:
-            return
-        table, place = found
-        if keep <= 0.0 or KERNELS.forget_cells(table.words, place, keep):
+        if found is not None:
+            table, place = found
             kept = {field: int(table.int_field(field)[place]) for field in ("component", "pin")}
             table.words[place] = table.empty_record()
             for field, value in kept.items():

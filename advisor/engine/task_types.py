@@ -20,7 +20,7 @@ from advisor.domain.rows import bound_text
 from advisor.domain.vectors import Floats, Ints
 from advisor.engine import batches
 from advisor.engine.cache import Cache
-from advisor.engine.components import EVIDENCE_LEAST, Components
+from advisor.engine.components import Components
 from advisor.engine.guards import check_together, checked
 from advisor.engine.kinds import RecordKind
 from advisor.engine.slots import TIME
@@ -125,17 +125,6 @@ class TaskTypeModels(RecordKind[str, SizeTime]):
         names, self._waiting = list(self._waiting), {}
         for number, columns in self._gathered.pop_by_type():
             self.known[names[number]].learn_instances(*columns)
-
-    def forget(self, name: str, keep: float) -> None:
-        """Keep the share `keep` of what was learned of a type, where there is one; with next to nothing left all goes."""
-        self.settle()
-        found = self.known.get(name)
-        if found is not None and keep * found.head_field("count") >= EVIDENCE_LEAST:
-            found.forget(keep)
-            self.set_record(name, found)
-            self._reports.pop(name, None)
-        else:
-            self.remove_record(name)
 
     # -- questions --------------------------------------------------------------------------------------------------------
 

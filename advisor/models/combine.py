@@ -17,8 +17,8 @@ import numpy as np
 
 from advisor.models.base_words import *
 from advisor.models.cells import *
-from advisor.models.cores_seen import fade_seen, merge_seen
-from advisor.models.drift import DRIFTED, DRIFTED_AT, FADED, forget_slow, restart
+from advisor.models.cores_seen import merge_seen
+from advisor.models.drift import DRIFTED, DRIFTED_AT, forget_slow, restart
 from advisor.models.layout import AT as BASE
 from advisor.models.layout import FIRST_SOLVE, WORDS, empty_record
 from advisor.models.learner import BIAS, COVERED, ERROR, SCORES, SKEW, WIDTH
@@ -115,38 +115,15 @@ def solve_soon(n):
         n[SOLVE_AT] = min(n[SOLVE_AT], n[ROWS] + FIRST_SOLVE)
 
 
-def forget_sums(base, slot, keep):
-    """Multiply what a component's sums stand for by keep, 0 <= keep < 1; at 0 they begin anew. Exact counts stay."""
+def forget_sums(base, slot):
+    """Let a component's sums begin anew. Exact counts stay."""
     w = base[slot]
     n = w.view(np.int64)
-    w[FORGOTTEN] = n[ROWS] - keep * (n[ROWS] - w[FORGOTTEN])
-    if keep > 0.0:
-        for word in FADED:
-            w[word] *= keep
-        fade_seen(n, keep)
-        restart(w, n)
-        solve_soon(n)
-        return
+    w[FORGOTTEN] = n[ROWS]
     for word in DROPPED:
         w[word] = EMPTY[word]
     n[START] = n[UNSCORED] = n[ROWS]
     n[SOLVE_AT] = n[ROWS] + FIRST_SOLVE
-
-
-def forget_cells(learners, place, keep):
-    """Keep the share `keep` of a record's cells; its schedules begin anew. True where so little is left that it is empty."""
-    r = learners[place]
-    n = r.view(np.int64)
-    total = 0.0
-    for cell in range(n[COUNT]):
-        total += r[RUNS + cell]
-    if total * keep < RUNS_LEAST:
-        return True
-    fade(r, n, keep)
-    forget_slow(r, n)
-    n[SEEN] = 0
-    r[SEEN_RUNS] = 0.0
-    return False
 
 
 def adopt_cell(r, n, axes, v, m, cell, z, machine):

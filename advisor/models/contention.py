@@ -193,11 +193,9 @@ def _restart(table: RecordTable, place: int) -> None:
     table.int_field("start")[place] = table.int_field("rows")[place]
 
 
-def forget(table: RecordTable, place: int, keep: float) -> None:
-    """Keep the share `keep` of the evidence on a component; at 0 it begins anew, but for its counts of rows."""
-    table.words[place, PRECISION] *= keep
-    if keep <= 0.0:
-        table.words[place, KAPPA] = 0.0
+def forget(table: RecordTable, place: int) -> None:
+    """Let the evidence on a component begin anew, but for its counts of rows."""
+    table.words[place, [PRECISION, KAPPA]] = 0.0
     _restart(table, place)
 
 

@@ -107,15 +107,3 @@ def merge_seen(w, n, v, m, more):
             add_seen(n, m[at] >> RUNS_BITS, m[at] & RUNS_MOST)
     if more > 0 or (more == 0 and v[LAST] < w[LAST]):
         w[LAST] = v[LAST]
-
-
-def fade_seen(n, keep):
-    """Keep the share `keep` of each count's runs; a count without any is taken away."""
-    left = FIRST
-    for at in range(FIRST, END):
-        word = n[at]
-        n[at] = 0
-        runs = int((word & RUNS_MOST) * keep)
-        if runs > 0:
-            n[left] = (word >> RUNS_BITS << RUNS_BITS) | runs
-            left += 1

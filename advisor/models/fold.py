@@ -31,7 +31,7 @@ from advisor.models.asked_points import (
 )  # fmt: skip
 from advisor.models.base_words import *
 from advisor.models.cells import *
-from advisor.models.combine import forget_cells, forget_sums, merge_cells_of, merge_sums
+from advisor.models.combine import forget_sums, merge_cells_of, merge_sums
 from advisor.models.contention import FIELDS as CONTENTION
 from advisor.models.contention import LAYOUT as CONTENTION_LAYOUT
 from advisor.models.contention import add_to_epoch, correction, end_epoch
@@ -342,15 +342,14 @@ def _examples() -> Iterator[tuple[str, tuple[Any, ...]]]:
     yield "merge_sums", (base, 0, base, 0)
     yield "merge_cells_of", (records, 0, records, 0, 2)
     yield "fit_cone", (base[0], np.zeros(2 * COEFFICIENTS), 1.0, 0.0, 0.0, 1.0, 1)
-    yield "forget_sums", (base, 0, 0.5)
-    yield "forget_cells", (records, 0, 0.5)
+    yield "forget_sums", (base, 0)
 
 
 KERNELS = kernels.Source(
     __name__,
     (
         fold_one, fold_rows, refresh_one, refresh_leaning, settle_one, answer_one, answer_points, predict_points,
-        cross_covariance, merge_sums, merge_cells_of, forget_sums, forget_cells, fit_cone, choose_among, choose_at, noise_of,
+        cross_covariance, merge_sums, merge_cells_of, forget_sums, fit_cone, choose_among, choose_at, noise_of,
     ),
     _examples,
 )  # fmt: skip

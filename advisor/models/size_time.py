@@ -37,8 +37,7 @@ _BLOCKS: Final = offsets(
 )
 _AT: Final = {name: at.start for name, at in _BLOCKS.items()}
 WORDS: Final[int] = max(at.stop for at in _BLOCKS.values())
-_SUMS: Final = _HEAD[:6]
-_COUNTS: Final = _HEAD[6:8]
+_SUMS: Final = _HEAD[:8]
 
 
 class SizeTime:
@@ -137,21 +136,12 @@ class SizeTime:
         low = self.head_field("size_low"), other.head_field("size_low")
         self.words[_AT["size_low"]] = min(each for each in low if each) if any(low) else 0.0
         self.words[_AT["size_high"]] = max(self.head_field("size_high"), other.head_field("size_high"))
-        for name in (*_SUMS, *_COUNTS):
+        for name in _SUMS:
             self.words[_AT[name]] += other.head_field(name)
         for where, cells in (("range", "cells"), ("rate_range", "rates")):
             add_cells(
                 self.field_array(where), self.field_array(cells), other.field_array(where), other.field_array(cells)
             )
-
-    def forget(self, keep: float) -> None:
-        """Keep the share `keep`, above 0, of the weight of what was learned: sums shrink, means stay."""
-        for name in _SUMS:
-            self.words[_AT[name]] *= keep
-        for name in _COUNTS:
-            self.words[_AT[name]] = np.ceil(self.head_field(name) * keep)
-        for name in ("cells", "rates"):
-            self.field_array(name)[:] *= keep
 
 
 class Gathered:

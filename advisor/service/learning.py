@@ -223,7 +223,7 @@ def _forgotten(params: m.Forget) -> Event:
     """Return what is forgotten: the request names one thing."""
     if params.program is not None:
         return ProgramForgotten(params.program)
-    return ComponentForgotten(cast("str", params.component), params.keep)
+    return ComponentForgotten(cast("str", params.component))
 
 
 # How the parameters of a verb become an event; what stands for one that was applied before, None: it is read again.

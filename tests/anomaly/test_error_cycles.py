@@ -61,7 +61,7 @@ WRONG: tuple[tuple[str, Any], ...] = (
     ("task_events", {"records": b"x" * 7}),
     ("pin", {"component": "never", "model": "joint"}),
     ("set_allowed", {"component": "never", "allowed": []}),
-    ("forget", {"component": "never", "keep": 0.0}),
+    ("forget", {"component": "never"}),
     ("profile", {"producer": "never"}),
     ("predict_run", {"program": "never", "size": 1.0, "workers": 2}),
     ("hello", {"protocol": 99}),

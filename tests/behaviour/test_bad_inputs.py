@@ -75,7 +75,7 @@ VERBS: dict[str, tuple[dict[str, Any], dict[str, str]]] = {
     "simulate": ({"graph": {"unit": "s", "times": bytes(8)}, "cores": [1]},
                  {"graph": "list", "cores": "map", "policies": "map", "metrics": "map", "seed": "text"}),
     "status": ({}, {"components": "text", "limit": "text", "offset": "text"}),
-    "forget": ({"component": "read"}, {"component": "name", "keep": "share", "producer": "name"}),
+    "forget": ({"component": "read"}, {"component": "name", "producer": "name"}),
     "pin": ({"component": "read", "model": None}, {"component": "name", "model": "text"}),
     "task_events": ({"records": b""}, {"records": "column", "strings": "map", "clock": "list", "ended": "flag"}),
     "export": ({}, {"after": "text"}),

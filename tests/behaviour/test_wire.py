@@ -93,7 +93,7 @@ CALLS: list[tuple[str, list[Any], str]] = [
     ("observe_columns", [NAMED | {"sequence": 8, "index": indices(99), "cores": doubles(1),
                                   "elapsed_s": doubles(1)}], "refused"),
     ("observe_rows", [NAMED | {"sequence": 8, "rows": FLOW_ROWS}], "exact"),
-    ("forget", [NAMED | NUMBERED | {"sequence": 9, "keep": 0.5}], "exact"),
+    ("forget", [NAMED | NUMBERED | {"sequence": 9}], "exact"),
     ("pin", [NAMED | {"component": "read", "model": "two_step", "sequence": 10}], "exact"),
     *RUNS,
     ("predict_run", [{"program": "sort", "size": [2e6, 4e6], "workers": 16}], "shape"),

@@ -57,7 +57,7 @@ def replay(batch: int) -> Engine:
             if row[0] == "forget":
                 send()
                 number += 1
-                engine.apply_event(producer, number, ComponentForgotten(row[1], float(row[2])))
+                engine.apply_event(producer, number, ComponentForgotten(row[1]))
                 continue
             waiting.append(row)
             if len(waiting) == batch:

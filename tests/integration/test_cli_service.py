@@ -106,8 +106,8 @@ def test_a_service_is_asked_stopped_and_started_again(tmp_path: Path) -> None:
             in_terminal([["forget", "work", "--socket", socket]], 80, f"{word}\n", errors=True)[0] for word in "ny"
         )
         assert "forget work?" in no
-        assert "kept 0%" not in no
-        assert "kept 0%" in yes
+        assert "forgot what" not in no
+        assert "forgot what was learned of work" in yes
         gone = answer("predict", "work", "--socket", socket)
         assert (gone["model"], gone["observations"], gone["extrapolates"]) == ("prior", 0, [None])
         numbers = {"workers": 1, "elapsed-s": 1, "work-s": 1, "delay-s": 0, "no-work-s": 0, "creates": 1, "waits": 1}
@@ -118,7 +118,6 @@ def test_a_service_is_asked_stopped_and_started_again(tmp_path: Path) -> None:
         )
         for wrong in (["--program", "sort"], [], ["work", "--program", "sort"]):
             assert run("forget", *wrong, "--yes", "--socket", socket).returncode == 2
-        assert run("forget", "--program", "sort", "--keep", "0.5", "--yes", "--socket", socket).returncode == 2
         watched = run("watch", network, "--cores", "2", "--count", "1", "--within", "0.01", "--socket", socket)
         assert f"watching {network}: a better allocation" in watched.stderr
 

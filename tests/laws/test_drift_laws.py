@@ -69,9 +69,8 @@ def test_changes_and_outliers_are_counted_and_neither_a_merge_nor_forgetting_cha
     one.merge(other)
     together = {field: first[field] + second[field] for field in fields}
     assert counts(one, *fields) == together
-    for keep in (0.5, 0.0):
-        for name in list(one.components.slots.components):
-            one.forget(name, keep)
-        assert counts(one, *fields) == together
+    for name in list(one.components.slots.components):
+        one.forget(name)
+    assert counts(one, *fields) == together
     one.learn_batch(stream(3, 1400, 7, 4.0, 0.0))  # and changes are found again
     assert counts(one, "changes")["changes"] > together["changes"]

@@ -113,10 +113,7 @@ EXTREMES = st.tuples(
 )
 
 
-KEEPS = st.sampled_from([0.0, 5e-324, 1e-300, 1e-12]) | st.floats(0.0, 0.999)
-
-
-@given(st.lists(EXTREMES, min_size=1, max_size=80), KEEPS, st.sampled_from(BUDGETS))
+@given(st.lists(EXTREMES, min_size=1, max_size=80), st.booleans(), st.sampled_from(BUDGETS))
 @example([(2.0**60, 2.0**20, 1e-9, 2**32), (0.0, 2.0**-10, 1e9, 1)] * 20, 0.0, 2**24)
 @example([(2.0**60, 2.0**20, 1e-9, 2**32), (0.0, 2.0**-10, 1e9, 1)] * 20, 0.0, 0)
 @example([(1.0, 0.25, 1e9, 1), (1.0, 0.25, 1e-9, 1)] * 10, 1e-300, 2**24)
@@ -124,7 +121,7 @@ KEEPS = st.sampled_from([0.0, 5e-324, 1e-300, 1e-12]) | st.floats(0.0, 0.999)
 @example([(5.0, 1.0, 1e-3, 3 * 10**9), (6.0, 2.0, 2e-3, 1)], 0.5, 2**24)
 @settings(max_examples=100, deadline=None)
 def test_any_legal_rows_give_finite_positive_predictions(
-    rows: list[tuple[float, float, float, int]], keep: float, memory: int
+    rows: list[tuple[float, float, float, int]], forgets: bool, memory: int
 ) -> None:
     x, p, t, count = (np.array(column) for column in zip(*rows, strict=True))
     advisor = Advisor(model_memory_bytes=memory)
@@ -134,8 +131,8 @@ def test_any_legal_rows_give_finite_positive_predictions(
             components=["c"], index=np.zeros(len(x), int)[rows_now], predictor=x[rows_now], cores=p[rows_now],
             elapsed_s=t[rows_now], count=count[rows_now],
         )  # fmt: skip
-        if rows_now.start == 0 and half:
-            advisor.forget("c", keep)
+        if rows_now.start == 0 and half and forgets:
+            advisor.forget("c")
     words = advisor.components.table.words[0]
     finite = {"x_low", "x_high", "p_low", "p_high", "t_low", "origin", "cell_exponent", "least_cores"}
     start = 0
@@ -155,15 +152,17 @@ def test_any_legal_rows_give_finite_positive_predictions(
     assert 1 <= choice.cores <= 2**20
 
 
-@given(rich_batches(), KEEPS)
+@given(rich_batches(), st.booleans())
 @settings(max_examples=60, deadline=None)
-def test_any_legal_points_machines_and_measures_give_finite_positive_predictions(columns: Columns, keep: float) -> None:
+def test_any_legal_points_machines_and_measures_give_finite_positive_predictions(
+    columns: Columns, forgets: bool
+) -> None:
     advisor = Advisor()
     half = len(columns) // 2
     for part in (columns.select_rows(slice(0, half)), columns.select_rows(slice(half, None))):
         advisor.learn_batch(fresh(part))
-        for name in advisor.components.slots.components if part is not None and len(part) == half else []:
-            advisor.forget(name, keep)
+        for name in advisor.components.slots.components if forgets and len(part) == half else []:
+            advisor.forget(name)
     for name in learned_names(advisor):
         at = points_for(advisor, name, [0.0, 1e-30, 1.0, 2.0**60])
         for measure in ("elapsed_s", *columns.measures):
@@ -212,11 +211,11 @@ def test_one_point_many_points_and_a_batch_of_components_give_one_answer(
 
 @given(
     mixed_batches(150), st.lists(st.integers(0, 10_000), max_size=12), st.integers(0, 10_000),
-    st.sampled_from([None, 0.0, 0.3]), ROOMS, st.sampled_from([2, 4, 100]),
+    st.booleans(), ROOMS, st.sampled_from([2, 4, 100]),
 )  # fmt: skip
 @settings(max_examples=100, deadline=None)
 def test_cut_anywhere_same_bytes(
-    columns: Columns, cuts: list[int], at: int, keep: float | None, memory: int, most: int
+    columns: Columns, cuts: list[int], at: int, forgets: bool, memory: int, most: int
 ) -> None:
     at %= len(columns) + 1
     whole, cut = (Advisor(most, memory) for _ in range(2))
@@ -225,9 +224,9 @@ def test_cut_anywhere_same_bytes(
         receipt = whole.learn_batch(fresh(half))
         receipts = [cut.learn_batch(fresh(part)) for part in parts(half, cuts)]
         assert receipt.accepted == sum(r.accepted for r in receipts)
-        if keep is not None and number == 0 and whole.components.slots.names:
+        if forgets and number == 0 and whole.components.slots.names:
             for advisor in (whole, cut):
-                advisor.forget(advisor.components.slots.names[0], keep)
+                advisor.forget(advisor.components.slots.names[0])
     assert cut.to_bytes() == whole.to_bytes()
 
 

@@ -172,7 +172,8 @@ def test_an_advisor_answers_as_one_that_was_never_asked(seed: int, doings: list[
         elif doing == "pin":
             advisor.pin("b", "two_step" if rng.random() < 0.5 else None)
         elif doing == "forget":
-            advisor.forget("c", keep=0.5)
+            advisor.forget("c")
+            learn(20)
         elif doing == "define":
             advisor.define_network(NETWORK if rng.random() < 0.5 else "b .. (a | c)", id=7)
             assert asked(advisor, QUESTIONS[0], 7) == asked(Advisor.from_bytes(advisor.to_bytes()), QUESTIONS[0], 7)

@@ -94,27 +94,6 @@ def test_a_merge_of_parts_is_the_whole(seed, cut, spread):
     assert np.isfinite(first.words).all()
 
 
-@settings(max_examples=30, deadline=None)
-@given(st.integers(0, 2**32 - 1), st.integers(1, 60), st.integers(1, 40))
-def test_what_is_kept_has_its_share_of_the_weight(seed, n, halvings):
-    keep = 0.5**halvings  # exact: which cell is nearest to a centroid is no matter of rounding
-    made = fresh()
-    made.learn_instances(*instances(seed, n, 1.0))
-    report = report_of(made)
-    shares = {name: made.head_field(name) * keep for name in ("count", "total", "sized", "sized_total")}
-    made.forget(keep)
-    for name, expected in shares.items():
-        assert made.head_field(name) == pytest.approx(expected)
-    after = report_of(made)
-    assert after.mean_s == pytest.approx(report.mean_s)
-    assert after.deviation == pytest.approx(report.deviation, abs=1e-6)
-    assert [each.representative_s for each in after.clusters] == pytest.approx(
-        [each.representative_s for each in report.clusters]
-    )
-    made.learn_instances(*instances(seed + 1, 100, 1.0))  # it learns on
-    assert np.isfinite(made.words).all()
-
-
 def test_a_sample_tells_in_the_mean_what_all_instances_do():
     """Early instances are short and all are looked at, later ones are long and one in 32 is, as where a tool begins to sum."""
     rng = np.random.default_rng(5)

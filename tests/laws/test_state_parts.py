@@ -59,8 +59,8 @@ def rows_of(seed: int, n: int = 40) -> Columns:
 def event(number: int, kind: int) -> Event:
     made: list[Event] = [
         rows_of(number), rows_of(number + 1000, 200),
-        ComponentForgotten(NAMES[number % 9], 0.5), ComponentForgotten(NAMES[number % 9], 0.0),
-        ComponentForgotten(NAMES[number * 2 % 9], 0.0), ComponentPinned(NAMES[number % 9], "two_step"),
+        ComponentForgotten(NAMES[number % 9]), ComponentForgotten(NAMES[number % 9]),
+        ComponentForgotten(NAMES[number * 2 % 9]), ComponentPinned(NAMES[number % 9], "two_step"),
         RunObserved({"program": f"p{number % 3}", "size": 1 + number} | RUN), ProgramForgotten(f"p{number % 3}"),
         NetworkDefined("c0 .. (c1 | c2)", f"n{number % 3}"),
         TaskEvents(TASKS[number % 2].records, tuple(TASKS[number % 2].strings), ended=True),

@@ -145,20 +145,20 @@ class EngineMachine(RuleBasedStateMachine):
         assert caught.value.bound == expected
         self.gaps += 1
 
-    @rule(key=st.sampled_from(PRODUCERS), component=st.sampled_from(NAMES[:3]), keep=st.sampled_from([0.0, 0.5]))
-    def forget(self, key: tuple[str, bytes], component: str, keep: float) -> None:
+    @rule(key=st.sampled_from(PRODUCERS), component=st.sampled_from(NAMES[:3]))
+    def forget(self, key: tuple[str, bytes], component: str) -> None:
         if not self.room_for(key):
             return
         number = self.applied.get(key, 0) + 1
         if component not in {name for name, _ in self.counted}:
             with pytest.raises(UnknownComponent):
-                self.engine.apply_event(key, number, ComponentForgotten(component, keep))
+                self.engine.apply_event(key, number, ComponentForgotten(component))
             return  # the number is not consumed
-        answer = self.engine.apply_event(key, number, ComponentForgotten(component, keep))
+        answer = self.engine.apply_event(key, number, ComponentForgotten(component))
         assert answer["rows"] == self.counted[component, "rows"]
         self.applied[key] = number
         before = self.engine.advisor.to_bytes()
-        assert self.engine.apply_event(key, number, ComponentForgotten(component, keep))["replayed"]
+        assert self.engine.apply_event(key, number, ComponentForgotten(component))["replayed"]
         self.replayed += 1
         assert words_of(self.engine.advisor.to_bytes()) == words_of(before), "a replayed forget forgets nothing more"
 

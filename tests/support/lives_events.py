@@ -39,7 +39,7 @@ def _event(kind: str, rng: random.Random, programs: set[str]) -> Event:
     if kind == "pin":
         return "pin", {"component": name, "model": rng.choice(("two_step", None))}
     if kind == "forget":
-        return "forget", {"component": name, "keep": rng.choice((0.0, 0.5, 0.9))}
+        return "forget", {"component": name}
     if kind == "run":
         size, program = rng.randint(1, 9), f"program-{rng.randrange(3)}"
         programs.add(program)

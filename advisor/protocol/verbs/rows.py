@@ -53,12 +53,10 @@ def _of_run(params: Any) -> None:
 
 
 def _of_one_thing(params: Any) -> None:
-    """A component or a program: one of them; only a component keeps a share."""
+    """A component or a program: one of them."""
     _numbered(params)
     if (params.component is None) == (params.program is None):
         raise InvalidValue("component", params.component, "given, or program, and only one of them")
-    if params.keep and params.component is None:
-        raise InvalidValue("keep", params.keep, "0: programs are forgotten as a whole")
 
 
 @verb("hello", "open", rule=_introduced)
@@ -204,16 +202,13 @@ class ObserveRun(NumberedVerb):
 
 @verb("forget", "admin", rule=_of_one_thing)
 class Forget(NumberedVerb):
-    """What was learned of a component is weakened: its sums are multiplied by `keep`. A program is forgotten as a
-    whole.
+    """What was learned of a component, or of a program, is forgotten: it begins anew.
 
     component: or `program`: one of them
-    keep: share of what was learned that stays, 0 to below 1; only of a component
     program: forgotten with its transformation
     """
 
     component: Component | None = None
-    keep: Annotated[float, Meta(ge=0.0, lt=1.0, description="a number from 0 to below 1")] = 0.0
     program: Program | None = None
 
 

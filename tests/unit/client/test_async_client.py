@@ -33,7 +33,7 @@ async def test_rows_and_questions_share_a_connection(service) -> None:
             for _ in range(50):
                 group.start_soon(ask)
         stats = await client.flush()
-        assert (await client.forget("c", keep=0.5)) == {"component": "c"}
+        assert (await client.forget("c")) == {"component": "c"}
     assert answers == [3] * 50
     assert stats.rows_accepted == 105
     assert stats.connections == 1

@@ -169,8 +169,8 @@ async def test_plans_over_shards_are_those_of_one_advisor(tmp_path: Path) -> Non
         await teach(240, 60, client, one, slow=4.0)
         assert not await same()  # within an hour
         assert await same(fresh=True)
-        assert (await client.forget("c1", keep=0.5))["component"] == "c1"
-        one.forget("c1", 0.5)
+        assert (await client.pin("c1", "two_step"))["component"] == "c1"
+        one.pin("c1", "two_step")
         assert await same()
         with pytest.raises(UnknownComponent):
             await client.allocate("c0 .. nobody", cores=4)
@@ -246,8 +246,8 @@ async def test_an_answer_may_lack_rows_for_a_while_and_a_fresh_one_lacks_none(tm
         else:
             while await lacks():
                 pass
-        assert (await client.forget("c1", keep=0.5))["component"] == "c1"
-        one.forget("c1", 0.5)
+        assert (await client.pin("c1", "two_step"))["component"] == "c1"
+        one.pin("c1", "two_step")
         assert await client.predict("c1", 3.0, 1) == one.predict("c1", predictor=3.0, cores=1)
 
 

@@ -103,16 +103,13 @@ def test_a_component_pinned_to_any_model_comes_back_from_its_bytes(form: str) ->
     assert Advisor.from_bytes(advisor.to_bytes()).status(components=["z"])["components"][0]["pinned"] == form
 
 
-@pytest.mark.parametrize("keep", [0.0, 1e-9, 0.5])
 @pytest.mark.parametrize("point", [3.0, (3.0, 2.0)])
-def test_what_was_forgotten_is_asked_for_like_what_was_never_seen(
-    keep: float, point: float | tuple[float, float]
-) -> None:
+def test_what_was_forgotten_is_asked_for_like_what_was_never_seen(point: float | tuple[float, float]) -> None:
     advisor = Advisor()
     for number in range(1, 20):
         x = np.multiply(point, number).tolist()
         advisor.observe("c", predictor=x, cores=2, elapsed_s=0.1 * number, measures={"peak_bytes": 1e6 * number})
-    advisor.forget("c", keep)
+    advisor.forget("c")
     questions = (
         lambda: advisor.suggest("c", cores_max=8),
         lambda: advisor.choose_cores("c", cores_max=8),

@@ -283,8 +283,8 @@ def test_counts_seen_are_merged_forgotten_and_bounded() -> None:
     other = taught([4, 16], runs=20)
     other.merge(advisor)
     assert other.choose_cores("c", cores_max=64).seen == ((1.0, 10), (4.0, 30), (16.0, 20))
-    other.forget("c", keep=0.5)
-    assert other.choose_cores("c", cores_max=64).seen == ((1.0, 5), (4.0, 15), (16.0, 10))
+    other.forget("c")
+    assert other.choose_cores("c", cores_max=64).seen == ()
     many = taught([*range(1, 200, 3), 0.5], lambda p: 1.0 / p, runs=1)  # type: ignore[list-item]
     seen = many.choose_cores("c", cores_max=64).seen
     assert len(seen) <= 16

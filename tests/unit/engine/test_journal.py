@@ -56,7 +56,7 @@ def test_plain_rows_leave_the_same_bytes_as_batches(kept: tuple[Engine, Stored])
     twin = Engine(components_max=20)
     for each in (engine, twin):
         each.apply_event(KEY, 1, rows_of(1))
-        each.apply_event(KEY, 2, ComponentForgotten("c3", 0.5))
+        each.apply_event(KEY, 2, ComponentForgotten("c3"))
     rng = np.random.default_rng(3)
     for number, wave in enumerate([1, 9, 9, 40, 200, 2], 3):
         rows = [

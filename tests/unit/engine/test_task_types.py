@@ -232,15 +232,6 @@ def test_the_state_is_of_one_size_and_comes_back_byte_for_byte() -> None:
         Advisor.from_bytes(data[:-1000] + data[-900:])
 
 
-def test_a_type_that_was_forgotten_almost_wholly_has_learned_nothing() -> None:
-    advisor = taught(task_mixes.forces(7))
-    for _ in range(4):
-        advisor.forget("a", keep=1e-60)  # was an error of ours, with sums that had become nothing
-        assert Advisor.from_bytes(advisor.to_bytes()).to_bytes() == advisor.to_bytes()
-        with pytest.raises((NotEnoughData, UnknownComponent)):
-            advisor.predict("a", predictor=1e3, model="clusters")
-
-
 def test_a_forgotten_type_does_not_come_back_from_what_is_stored() -> None:
     engine, stored = Engine(), Stored()
     for name in ("a", "b"):
@@ -259,23 +250,6 @@ def test_a_forgotten_type_does_not_come_back_from_what_is_stored() -> None:
         again = Engine.restore(mine.stored()).advisor
         assert [each["task_type"] for each in again.status()["task_types"]] == ["b", "c"]
         assert list(again.task_types.records()) == list(each.advisor.task_types.records())
-
-
-def test_a_share_that_is_kept_weighs_less_against_what_comes() -> None:
-    slow, fast = task_mixes.regular(1_000), task_mixes.regular(1_000, seed=9)
-    fast = task_mixes.Mix(fast.sizes, fast.times / 4.0, fast.running)
-    advisor = taught(slow)
-    before = advisor.predict("a", model="one_time").elapsed_s
-    advisor.forget("a", 0.1)
-    assert advisor.predict("a", model="one_time").elapsed_s == pytest.approx(before)
-    taught(fast, into=advisor)
-    expected = (0.1 * slow.times.sum() + fast.times.sum()) / 1_100
-    assert advisor.predict("a", model="one_time").elapsed_s == pytest.approx(expected)
-    assert advisor.task_type("a").count == 1_100
-    advisor.forget("a", 1e-9)
-    taught(fast, into=advisor)
-    for model in MODELS:
-        assert advisor.predict("a", predictor=2e6, model=model).elapsed_s == pytest.approx(fast.times.mean(), rel=0.05)
 
 
 def test_merging_is_learning_both() -> None:

@@ -48,8 +48,8 @@ class Service:
     def teach(self, rng: np.random.Generator) -> None:
         number = self.engine.applied(*KEY) + 1
         if number % 9 == 0:
-            name = next(iter(self.engine.advisor.components.slots.components))
-            self.engine.apply_event(KEY, number, ComponentForgotten(name, rng.choice([0.0, 0.5]).item()))
+            name = rng.choice([*self.engine.advisor.components.slots.components][:2])
+            self.engine.apply_event(KEY, number, ComponentForgotten(str(name)))
         elif number % 11 == 0:
             tasks = TASKS[number % 2]
             self.engine.apply_event((f"run {number % 3}", bytes([number]) * 16), 1,

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -75,15 +74,13 @@ class Asking:
         """Return True when the component's sums stand for some rows."""
         return bool(self._components.table.evidence(slot) > 0)
 
-    def require_rows(self, slots: Sequence[int]) -> None:
-        """Raise NotEnoughData for the first of the slots that has learned nothing."""
-        for slot in slots:
-            if not self.learned(slot):
-                name = self._components.slots.owner(slot)
-                raise NotEnoughData(
-                    f"component {name!r} has no learned run", field="component", value=name,
-                    hint="failed and running rows are counted only; observe a finished run",
-                )  # fmt: skip
+    def no_rows(self, slot: int) -> NotEnoughData:
+        """Return the error of a slot that has learned nothing."""
+        name = self._components.slots.owner(slot)
+        return NotEnoughData(
+            f"component {name!r} has no learned run", field="component", value=name,
+            hint="failed and running rows are counted only; observe a finished run",
+        )  # fmt: skip
 
     def answering(self, slot: int, form: str | None) -> Solved | Model | None:
         """Return what answers for a slot: the form asked for, else the pinned one, else the learner; None: nothing learned.
@@ -105,8 +102,8 @@ class Asking:
                     "model", form, f"a form of the exact sums: {name!r} has no learner", "raise model_memory"
                 )
             form = None
-        if asked:
-            self.require_rows([slot])
+        if asked and not self.learned(slot):
+            raise self.no_rows(slot)
         return self.model(slot, form) if self.learned(slot) else None
 
     def pinned(self, slot: int) -> str | None:

@@ -276,5 +276,6 @@ class ComponentQuestions:
         UnknownComponent, NotEnoughData, InvalidValue
         """
         slot = self._components.slots.slot_of(component)
-        self._asking.require_rows([slot])
+        if not self._asking.learned(slot):
+            raise self._asking.no_rows(slot)
         return self._asking.model(slot, form)

@@ -10,6 +10,7 @@ from collections import Counter
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
+from functools import lru_cache
 from itertools import chain, count
 from typing import NamedTuple
 
@@ -40,12 +41,6 @@ class CoreOrder(NamedTuple):
 
 
 @dataclass(slots=True)
-class _Lent:
-    phase: Phase
-    since: float
-
-
-@dataclass(slots=True)
 class _App:
     network: str | None
     turn: int  # where there are fewer cores than applications, the least numbers have one
@@ -53,7 +48,7 @@ class _App:
     access: bool = False
     local: int = 0
     cap: int | None = None  # cores beyond which it gave some back unasked, until it says anew how many it can use
-    cores: dict[int, _Lent] = field(default_factory=dict[int, _Lent])
+    cores: dict[int, tuple[Phase, float]] = field(default_factory=dict[int, tuple[Phase, float]])  # and since when
 
     @property
     def most(self) -> int:
@@ -62,7 +57,7 @@ class _App:
         return self.local if self.cap is None else min(self.local, self.cap)
 
     def cores_in(self, *phases: Phase) -> list[int]:
-        return sorted(core for core, lent in self.cores.items() if lent.phase in phases)
+        return sorted(core for core, (phase, _) in self.cores.items() if phase in phases)
 
 
 class Granting:
@@ -80,16 +75,14 @@ class Granting:
         self._apps: dict[Hashable, _App] = {}
         self._free = set(self.cores)
         self._turns = count()
-        self._gains: dict[str, Sequence[float]] = {}
+        self._gains: dict[str, tuple[float, ...]] = {}
         self._split: dict[Hashable, int] = {}  # the last one by gains
-        self._targets: dict[Hashable, int] | None = None  # None where something they rest on has changed
 
     # -- applications
 
     def add_app(self, app: Hashable, network: str | None = None) -> None:
         """Take an application in, and the network that it runs, if known."""
         self._apps[app] = _App(network, next(self._turns))
-        self._targets = None
 
     def remove_app(self, app: Hashable) -> int:
         """Forget an application; its cores are free at once. Return how many it had."""
@@ -98,29 +91,26 @@ class Granting:
             return 0
         self._free.update(gone.cores)
         self._split.pop(app, None)
-        self._targets = None
         return len(gone.cores)
 
     def access(self, app: Hashable, may_use: bool) -> None:
         """Take in whether an application can use this machine."""
         self._apps[app].access = may_use
-        self._targets = None
 
     def local(self, app: Hashable, cores: int) -> None:
         """Take in how many cores an application could keep busy."""
         known = self._apps[app]
         known.local, known.cap = cores, None
-        self._targets = None
 
     def accept(self, app: Hashable, cores: Iterable[int], now: float) -> None:
         """Take in that an application uses cores it was granted; others' are left as they are, and counted."""
         known = self._apps[app]
         for core in cores:
             lent = known.cores.get(core)
-            if lent is None or lent.phase is not Phase.OFFERED:
+            if lent is None or lent[0] is not Phase.OFFERED:
                 self.counts["accepted, not offered"] += 1
                 continue
-            lent.phase, lent.since = Phase.HELD, now
+            known.cores[core] = Phase.HELD, now
             self.counts["accepted"] += 1
 
     def give_back(self, app: Hashable, cores: Iterable[int]) -> None:
@@ -139,8 +129,8 @@ class Granting:
             self._free.add(core)
             self.counts["returned"] += 1
             if unasked:
-                known.cap, self._targets = len(known.cores_in(Phase.OFFERED, Phase.HELD)), None
-            elif lent.phase is not Phase.ASKED_BACK:
+                known.cap = len(known.cores_in(Phase.OFFERED, Phase.HELD))
+            elif lent[0] is not Phase.ASKED_BACK:
                 self.counts["returned in place of another"] += 1
 
     # -- what is known of networks
@@ -156,8 +146,7 @@ class Granting:
 
     def learned(self, gains: Mapping[str, Sequence[float]]) -> None:
         """Take in what networks reach: records per second on 0, 1, 2, … cores, by name; the others have no model."""
-        self._gains = dict(gains)
-        self._targets = None
+        self._gains = {network: tuple(curve) for network, curve in gains.items()}
 
     # -- what to do
 
@@ -176,7 +165,7 @@ class Granting:
             back = app.cores_in(Phase.HELD)[: max(0, len(firm) - targets.get(name, 0))]
             if back:
                 for core in back:
-                    app.cores[core] = _Lent(Phase.ASKED_BACK, now)
+                    app.cores[core] = Phase.ASKED_BACK, now
                 self.counts["revoked"] += len(back)
                 orders.append(CoreOrder(name, "revoke", tuple(back)))
         for name in sorted(targets, key=lambda name: bool(self._apps[name].cores)):  # stable: else as they came
@@ -185,7 +174,7 @@ class Granting:
             given = sorted(self._free)[: max(0, missing)]
             if given:
                 self._free.difference_update(given)
-                app.cores.update((core, _Lent(Phase.OFFERED, now)) for core in given)
+                app.cores.update(dict.fromkeys(given, (Phase.OFFERED, now)))
                 self.counts["granted"] += len(given)
                 orders.append(CoreOrder(name, "grant", tuple(given)))
         for app in self._apps.values():
@@ -201,16 +190,16 @@ class Granting:
             return
         lent = [core for app in self._apps.values() for core in app.cores.values()]
         coming = len(self._free) + sum(
-            core.phase is Phase.ASKED_BACK and now - core.since < TURN_S for core in lent
+            phase is Phase.ASKED_BACK and now - since < TURN_S for phase, since in lent
         )  # what comes back later belongs to a busy box: another gives way instead
         waiting = sum(app.most > 0 and not app.cores for app in self._apps.values()) - coming
         held = [
-            (min(core.since for core in app.cores.values()), app.turn, app) for app in self._apps.values() if app.cores
+            (min(since for _, since in app.cores.values()), app.turn, app) for app in self._apps.values() if app.cores
         ]
         for since, _, app in sorted(held, key=lambda each: each[:2])[: len(self.cores)]:
             firm = app.cores_in(Phase.OFFERED, Phase.HELD)
             if waiting > 0 and firm == app.cores_in(Phase.HELD) != [] and now - since >= TURN_S:
-                app.turn, self._targets, waiting = next(self._turns), None, waiting - 1
+                app.turn, waiting = next(self._turns), waiting - 1
 
     def waiting(self, now: float) -> dict[Hashable, float]:
         """Return the applications that ask and have no core, each with the seconds that it has waited."""
@@ -223,11 +212,6 @@ class Granting:
         what they got together so that their sum of records per second is largest, at least one each, none more
         than it can use. A split is kept while another gains less than `GAIN_LEAST`.
         """
-        if self._targets is None:
-            self._targets = self._found()
-        return self._targets
-
-    def _found(self) -> dict[Hashable, int]:
         apps = sorted(self._apps.items(), key=lambda each: each[1].turn)
         asking = {name: min(app.most, len(self.cores)) for name, app in apps if app.most}
         shares = dict(zip(asking, shared_by_demand(list(asking.values()), len(self.cores)), strict=True))
@@ -235,10 +219,10 @@ class Granting:
         if len(known) < 2:
             self._split = {}
             return shares
-        values = [self._gains[self._apps[name].network or ""] for name in known]
-        most, near = [asking[name] for name in known], [shares[name] for name in known]
+        values = tuple(self._gains[self._apps[name].network or ""] for name in known)
+        most, near = tuple(asking[name] for name in known), tuple(shares[name] for name in known)
         pool = sum(near)
-        split = best_split(values, most, pool, near)
+        split = _best_split(values, most, pool, near)
         before = [self._split.get(name, 0) for name in known]
         fits = sum(before) == pool and all(1 <= n <= high for n, high in zip(before, most, strict=True))
         if fits and value_of(values, split) < value_of(values, before) * (1.0 + GAIN_LEAST):
@@ -251,9 +235,7 @@ class Granting:
         limits = {Phase.OFFERED: answer_s, Phase.ASKED_BACK: return_s}
         found: dict[Hashable, str] = {}
         for name, app in self._apps.items():
-            late = [
-                lent.phase for lent in app.cores.values() if now - lent.since > limits.get(lent.phase, float("inf"))
-            ]
+            late = [phase for phase, since in app.cores.values() if now - since > limits.get(phase, float("inf"))]
             if late:
                 found[name] = "a grant unanswered" if late[0] is Phase.OFFERED else "a core not returned"
         return found
@@ -270,7 +252,7 @@ class Granting:
 
     def lent(self) -> Counter[str]:
         """Return how many cores are in each phase."""
-        found = Counter(lent.phase.value for app in self._apps.values() for lent in app.cores.values())
+        found = Counter(phase.value for app in self._apps.values() for phase, _ in app.cores.values())
         found["free"] = len(self._free)
         return found
 
@@ -325,6 +307,9 @@ def best_split(values: Sequence[Sequence[float]], most: Sequence[int], cores: in
                     found[used + n] = reached, [*split, n]
         best = found
     return best[cores][1]
+
+
+_best_split = lru_cache(4)(best_split)  # the same one, as long as nobody asks for more or less
 
 
 def value_of(values: Sequence[Sequence[float]], split: Sequence[int]) -> float:

@@ -9,13 +9,11 @@ from typing import Any, TypeVar, cast
 
 import numpy as np
 
-from advisor.domain import limits
 from advisor.domain.answers import Prediction
 from advisor.domain.plan_options import OF_MACHINE
 from advisor.engine import Advisor, Engine
 from advisor.engine.flows import filled
 from advisor.engine.sharing import NetworkAsked, asked_of, of_machine
-from advisor.engine.slots import TIME
 from advisor.errors import InvalidValue, UnknownNetwork
 from advisor.planning.shares import about
 from advisor.protocol import verbs as m
@@ -45,16 +43,19 @@ def answers(question: Answer) -> Answer:
 @answers
 def predict(engine: Engine, params: m.Predict) -> Prediction:
     """Raises as `Advisor.predict`."""
-    several = isinstance(params.predictor, list)
-    instead = {"predictor": _inputs(engine.advisor, params)} if several else {}
-    return engine.advisor.predict(**params.given(**instead))
+    points: Any = params.predictor
+    if params.prior and isinstance(points, list) and params.component not in engine.advisor.components.slots.components:
+        points = [prod(point) if isinstance(point, list) else point for point in cast("list[Any]", points)]
+    found = engine.advisor.predict(**params.given(predictor=points))
+    if np.ndim(found.elapsed_s) > 1:
+        raise InvalidValue("predictor", "points of several values", "one a point, as the component's first row had")
+    return found
 
 
 @answers
 def choose_cores(engine: Engine, params: m.ChooseCores) -> dict[str, Any]:
     """Raises as `Advisor.choose_cores`."""
-    point = _one_point(engine.advisor, params.component, params.predictor, prior=True)
-    return engine.advisor.choose_cores(**params.given(predictor=point)).as_dict()
+    return engine.advisor.choose_cores(**params.given()).as_dict()
 
 
 @answers
@@ -147,43 +148,3 @@ async def status_in_slices(advisor: Advisor, params: m.StatusAsked) -> dict[str,
             break
         await others_first()
     return answer | {"offset": params.offset, "components": reported}
-
-
-def _inputs(advisor: Advisor, params: m.Predict) -> Any:
-    """Return the predictors asked for; the base tier knows points of several values by their products."""
-    points = cast("list[Any]", params.predictor)
-    widths = {len(cast("list[Any]", point)) for point in points if isinstance(point, list)}
-    if not widths:
-        return points
-    known = _dimensions(advisor, params.component, params.measure, params.prior)
-    if known is not None and widths != {known}:
-        wide = ", ".join(map(str, sorted(widths)))
-        raise InvalidValue(
-            "predictor", f"points of {wide} values", f"{known} a point, as the component's first row had"
-        )
-    if known is not None:
-        return points
-    products: Any = [np.prod(point) for point in points]
-    return np.minimum(products, limits.PREDICTOR_MAX)
-
-
-def _one_point(advisor: Advisor, component: str, given: Any, prior: bool = False) -> Any:
-    """Return the one predictor asked for: a number, or the d values of a component with several."""
-    if type(given) is not list:
-        return given
-    given = cast("list[float]", given)
-    known = _dimensions(advisor, component, TIME, prior)
-    if known is None:
-        return min(float(prod(given)), limits.PREDICTOR_MAX)
-    if len(given) != known:
-        raise InvalidValue("predictor", f"{len(given)} values", f"{known}, as the component's first row had")
-    return given[0] if known == 1 else given
-
-
-def _dimensions(advisor: Advisor, component: Any, measure: str, prior: bool) -> int | None:
-    """Return how many predictors a component has; None where nobody knows, for it has no learner, or is not known."""
-    components = advisor.components
-    if prior and components.slots.find_slot(component) is None:
-        return None
-    found = components.learners.find_record(components.slots.slot_of(component, measure))
-    return None if found is None else found[0].axes - 1

@@ -1,4 +1,4 @@
-"""Who may do what: tokens with a scope, read again when their file changes; the Unix socket by its mode.
+"""Who may do what: tokens with a scope, read at the start; the Unix socket by its mode.
 
 Scopes contain each other: *read* (ask), *write* (also send rows), *admin* (everything). The owner of the Unix socket decides
 by its mode who may open it, and who opens it has *admin*; so has everybody on TCP where no file of tokens is given.
@@ -85,14 +85,8 @@ class Access:
     """The tokens of a service."""
 
     def __init__(self, config: Config) -> None:
-        self._file = config.tokens
-        self._seen = self._stamp()
-        self._tokens = {} if self._file is None else read_tokens(self._file)
-
-    @property
-    def asks_token(self) -> bool:
-        """True where TCP peers must show a token."""
-        return self._file is not None
+        self.asks_token = config.tokens is not None  # of TCP peers
+        self._tokens = {} if config.tokens is None else read_tokens(config.tokens)
 
     def grant(self, identity: Identity | None) -> Grant | None:
         """Return what a peer that has shown this may do; None: nothing yet. Each secret is compared in constant time."""
@@ -106,25 +100,6 @@ class Access:
             if hmac.compare_digest(digested, shown):
                 found = grant
         return found
-
-    def changed(self) -> bool:
-        """Read the file again where it has changed; return whether anything else is allowed now.
-
-        Raises InvalidValue, UnknownKey when it cannot be read; what was allowed before is still allowed.
-        """
-        stamp = self._stamp()
-        if self._file is None or stamp == self._seen:
-            return False
-        self._seen = stamp
-        before, self._tokens = self._tokens, read_tokens(self._file)
-        return before != self._tokens
-
-    def _stamp(self) -> tuple[int, int, int] | None:
-        try:
-            found = None if self._file is None else self._file.stat()
-        except OSError:
-            return None
-        return found and (found.st_ino, found.st_size, found.st_mtime_ns)
 
 
 def digest(secret: bytes) -> bytes:

@@ -8,7 +8,8 @@ import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from pathlib import Path
-from typing import Annotated, Any, Literal, NamedTuple, cast, get_type_hints
+from types import NoneType
+from typing import Annotated, Any, Literal, NamedTuple, cast, get_args, get_type_hints
 
 from msgspec import Meta
 
@@ -16,7 +17,7 @@ from advisor.domain import limits
 from advisor.domain.fields import shape_of, taken_apart, unknown_key
 from advisor.errors import InvalidValue
 from advisor.service import option_types as kinds
-from advisor.service.option_types import Address, Advise, Option, SnetPort, size
+from advisor.service.option_types import Address, Advise, Option, SnetPort
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -38,7 +39,7 @@ class Config:
     tls_clients: PEM file with the authorities whose certificates TCP clients must show
     open_beyond_loopback: let tcp do without TLS, http without TLS and token, snet, which knows no token, be reached by others
     components_max: components known; new ones are then refused
-    model_memory: bytes for the learners of components, e.g. 64MiB; by default 1 % of the machine's memory, 64 MiB at least
+    model_memory: bytes for the learners of components; by default 1 % of the machine's memory, 64 MiB at least
     connections_max: connections open at a time
     stall_s: seconds a peer may take to finish a message or to read answers
     compiled: compile the kernels, in a process beside the service, where numba is; answers are the same
@@ -63,7 +64,7 @@ class Config:
     tls_clients: Annotated[Path | None, kinds.PATH] = None
     open_beyond_loopback: Annotated[tuple[str, ...], kinds.BEYOND_LOOPBACK] = ()
     components_max: Annotated[int, Meta(ge=1, le=10**7)] = limits.COMPONENTS_MAX
-    model_memory: Annotated[int | None, size(0, 2**44)] = None
+    model_memory: Annotated[int, Meta(ge=0, le=2**44)] | None = None
     connections_max: Annotated[int, Meta(ge=1, le=10**5)] = limits.CONNECTIONS_MAX
     stall_s: Annotated[float, Meta(ge=0.01, le=3600)] = 30.0
     compiled: bool = True
@@ -134,6 +135,7 @@ def _declared() -> dict[str, ConfigKey]:
 
 
 def _option(said: Any) -> Option:
+    said = get_args(said)[0] if NoneType in get_args(said) else said
     of, parts, notes = taken_apart(said)
     own = next((note for note in notes if isinstance(note, Option)), None)
     if own is not None:

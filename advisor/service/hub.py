@@ -137,25 +137,7 @@ class Hub:
             since = connection.stalled_since()
             if since is not None and since < limit:
                 connection.close_now("stalled")
-        self._look_at_tokens()
         self.rates.note(time.monotonic(), self._counts())
-
-    def _look_at_tokens(self) -> None:
-        """Read the tokens again where their file has changed; connections whose token allows something else now are ended."""
-        try:
-            if not self.access.changed():
-                return
-        except AdvisorError as error:
-            event(logging.ERROR, "tokens not read again, the former ones hold", reason=error)
-            return
-        revoked = [
-            connection
-            for connection in self.connections.values()
-            if connection.grant is not None and self.access.grant(connection.identity) != connection.grant
-        ]
-        for connection in revoked:
-            connection.close_now("revoked")
-        event(logging.WARNING, "tokens read again", revoked=len(revoked))
 
     def _drop_slowest(self, eligible: Callable[[Connection], bool], reason: str) -> None:
         """Drop whoever keeps us waiting longest in the middle of a message."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ipaddress
-import re
 from collections.abc import Callable, Mapping
 from functools import partial
 from pathlib import Path
@@ -13,8 +12,6 @@ from advisor.domain.names import checked_name
 from advisor.errors import InvalidValue, closest, not_one_of
 
 PORT_MAX = 65_535
-SIZE_UNITS = {"": 1, "KiB": 2**10, "MiB": 2**20, "GiB": 2**30}
-SIZE = re.compile(r"([0-9]{1,18}) ?([KMG]iB)?")
 LOOPBACK = "127.0.0.1"
 EVERY_NETWORK = "*"
 RAY = "ray"
@@ -177,21 +174,6 @@ def _each(parse: Callable[[str, Any], Any], key: str, value: Any) -> tuple[Any, 
     """Return what each item of a list says; a text stands for a list of one."""
     listed = [value] if isinstance(value, str) else value if type(value) in (list, tuple) else [None]
     return tuple(parse(key, each) for each in cast("list[Any]", listed))
-
-
-def size(low: int, high: int) -> Option:
-    """Return a size in bytes: an integer, or text such as 64MiB."""
-
-    def parse(key: str, value: Any) -> int:
-        taken = value
-        if isinstance(value, str):
-            found = SIZE.fullmatch(value)
-            taken = int(found[1]) * SIZE_UNITS[found[2] or ""] if found else None
-        if not isinstance(taken, int) or isinstance(taken, bool) or not low <= taken <= high:
-            raise InvalidValue(key, value, f"bytes from {low} to {high}, as an integer or like 64MiB")
-        return taken
-
-    return Option(parse, "SIZE")
 
 
 def checked_engine(key: str, value: Any) -> str:

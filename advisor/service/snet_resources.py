@@ -28,7 +28,6 @@ from advisor.service.snet_machine import host_name
 
 CLIENTS_MAX = 128  # twice the cores that there can be: the others would hold none
 REFRESH_S = 0.5  # between looks at what was learned: grants follow it within a second or two
-WAIT_REPORTED_S = 2.0  # an application that waits longer for a core is logged, and again each time the wait has doubled
 PLAN_SHARE = 0.25  # of the time that may go into plans, or into grants: after those that took long, others come first
 TURN_BYTES = 2**8  # of one client that are read at a time: its commands take half a millisecond, and others go between
 KEEPALIVE = {
@@ -58,7 +57,6 @@ class SnetResources:
         ] = {}  # by network: the plan on all cores, and the curve
         self._plan_at = self._balance_at = 0.0
         self._late = False  # grants wait for their time
-        self._reported: dict[Client, float] = {}  # seconds of waiting that the log has of those that wait
 
     async def listen(self, listeners: Listeners) -> tuple[Address, ...]:
         """Accept applications; return where. Raises InvalidValue."""
@@ -86,24 +84,6 @@ class SnetResources:
         curves = {name: self._planned[name][1] for name in wanted if name in self._planned}
         self.granting.learned({name: curve for name, curve in curves.items() if curve is not None})
         self.balance()
-        self._report_waiting()
-
-    def _report_waiting(self) -> None:
-        """Log who waits for a core, and who has waited and has one now."""
-        waiting = cast("dict[Client, float]", self.granting.waiting(self._clock()))
-        for client in [client for client in self._reported if client not in waiting]:
-            del self._reported[client]
-            if client in self.clients:
-                event(logging.INFO, "application has a core again", peer=client.peer, network=client.network)
-        for client, waited in waiting.items():
-            if waited >= max(WAIT_REPORTED_S, 2.0 * self._reported.get(client, 0.0)):
-                self._reported[client] = waited
-                what: dict[str, Any] = {
-                    "waited_s": round(waited, 1),
-                    "waiting": len(waiting),
-                    "cores": len(self.granting.cores),
-                }
-                event(logging.WARNING, "application waits for a core", peer=client.peer, network=client.network, **what)
 
     async def _plan(self, network: str, cores: int) -> None:
         """Find what a network reaches on up to so many cores, where its plan is another than it was."""

@@ -12,7 +12,6 @@ from pathlib import Path
 
 from advisor.errors import StateLocked, StorageFailed
 
-LOCKS = "/proc/locks"  # who holds which lock, by inode
 COMPANIONS = ("-log-*", "-marker")  # files beside the state that are opened and written by their names
 
 FOUND = attrgetter("st_dev", "st_ino", "st_size", "st_mtime_ns")  # of what `os.stat` says: what tells files apart
@@ -119,11 +118,10 @@ def _locked(path: Path) -> int:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         found, there = os.fstat(descriptor), os.stat(path)
     except BlockingIOError as error:
-        holder = _holder(os.fstat(descriptor))
         os.close(descriptor)
         raise StateLocked(
-            f"another service has the state file open (process {holder})", field="state", value=str(path),
-            hint="stop it, or give this one another --state",
+            "another service has the state file open", field="state", value=str(path),
+            hint="stop it ('fuser' names its process), or give this one another --state",
         ) from error  # fmt: skip
     except OSError as error:
         if descriptor >= 0:
@@ -137,28 +135,9 @@ def _locked(path: Path) -> int:
     return descriptor
 
 
-def _holder(found: os.stat_result) -> str:
-    """Return the number of the process that holds a lock, as far as the kernel tells."""
-    wanted = f"{os.major(found.st_dev):02x}:{os.minor(found.st_dev):02x}:{found.st_ino}"
-    try:
-        with open(LOCKS, encoding="ascii") as lines:
-            for line in lines:
-                fields = line.split()
-                if "FLOCK" in fields and wanted in fields:
-                    return fields[fields.index(wanted) - 1]
-    except OSError:
-        return "unknown"
-    return "unknown"
-
-
 def _refuse_foreign(path: Path, owner: int) -> None:
     """Refuse a companion that is a link, or somebody else's: it would be written through."""
-    try:
-        found = os.lstat(path)
-    except FileNotFoundError:
-        return
-    except OSError as error:
-        raise StorageFailed(f"{path} cannot be looked at: {error.strerror}", field="state", value=str(path)) from error
+    found = os.lstat(path)
     ours = stat.S_ISREG(found.st_mode) and found.st_nlink == 1 and found.st_uid in {os.geteuid(), owner, 0}
     if not ours:
         raise StorageFailed(

@@ -54,7 +54,7 @@ def rounded(found: dict[str, Any]) -> dict[str, Any]:
 def test_a_service_is_asked_stopped_and_started_again(tmp_path: Path) -> None:
     state, network = tmp_path / "state", tmp_path / "one.snet"
     network.write_text("box work ((a) -> (a)); net one connect work;")
-    with serving(tmp_path, "--state", state, "--model-memory", "64MiB") as (socket, process):
+    with serving(tmp_path, "--state", state, "--model-memory", str(2**26)) as (socket, process):
         teach(socket)
         found = answer("predict", "work", "--predictor", "300", "--cores", "2", "--socket", socket)
         assert found["elapsed_s"] == [pytest.approx(0.18, rel=2e-2)]

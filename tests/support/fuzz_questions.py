@@ -30,7 +30,7 @@ TEXTS: dict[str, list[str]] = {
     "table": ["component,x,p,t,machine,x2,peak_bytes\na,1,2,0.5,m1,3,1e6\nb;2,1,\n",
               "component;predictor;cores;elapsed_s\na;1;1;1\n"],
     "graph.json": ['{"unit": "ms", "tasks": [{"name": "a", "time": 1}, {"name": "b", "time": 2, "after": ["a"]}]}'],
-    "configuration": ['tcp = "127.0.0.1:7000"\nmodel_memory = "1GiB"\n',
+    "configuration": ['tcp = "127.0.0.1:7000"\nmodel_memory = 1_073_741_824\n',
                       '[[token]]\nname = "a"\nsecret = "0123456789abcdef"\nscope = "write"\nproducers = ["a.*"]\n'],
     "snet_logs": ["1 box f[0]/i1/2\0@1.5 0 1 2 3\n"],
 }  # fmt: skip

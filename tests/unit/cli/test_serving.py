@@ -22,7 +22,7 @@ TEXTS = {
     "engine": "ray://127.0.0.1:3", "shards": "4",
     "accept_damage": "true", "tokens": "/tmp/c", "tls_certificate": "/tmp/e", "tls_key": "/tmp/f",
     "tls_clients": "/tmp/g", "open_beyond_loopback": "tcp snet", "components_max": "7",
-    "model_memory": "3MiB", "connections_max": "9",
+    "model_memory": "3145728", "connections_max": "9",
     "stall_s": "3", "compiled": "false",
     "heavy_deadline_s": "6", "log_level": "debug",
     "advise": "film=throughput_per_s:20 *=cores:8",

@@ -13,12 +13,12 @@ import httpx
 import msgpack
 import pytest
 from live import Peer, refused, rows_of, running
-from service_access import SECRET, TOKENS, greeted, one_token, tokens_file
+from service_access import SECRET, greeted, one_token, tokens_file
 
 from advisor.errors import AdvisorError, InvalidValue, Unavailable
 from advisor.protocol.verbs import METHODS
 from advisor.service import hub
-from advisor.service.access import Access, digest
+from advisor.service.access import Access
 from advisor.service.config import load_config
 from advisor.service.connection import STRANGER_BYTES_MAX
 
@@ -145,36 +145,6 @@ async def test_nobody_resumes_for_a_producer_that_another_connection_speaks_for(
         await refused("unavailable", foreign.call("hello", {"producer": "p", "resume_at": 9}))
         receipt = await victim.call("observe_rows", {"producer": "p", "sequence": 2, "rows": rows_of(3)})
         assert (receipt["accepted"], receipt.get("replayed")) == (3, None)
-
-
-async def test_who_is_granted_something_else_is_ended_and_others_stay(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(hub, "GUESS_S", 0.001)
-    file = tokens_file(tmp_path)
-    async with running(tmp_path, tcp="127.0.0.1:0", tokens=file, stall_s=2.0) as live:
-        scraper, operator = await greeted(live, "scraper"), await greeted(live, "operator")
-        file.write_text("[[token]]\nname = 7")
-        file.write_text(TOKENS.replace("the scraper's own secret", "the scraper's new secret"))
-        assert await scraper.closed() == []
-        await operator.call("status", {})
-        newcomer = await live.peer()
-        await newcomer.call("hello", {"token": "the scraper's new secret"})
-        await newcomer.call("status", {})
-        await refused("unauthorized", greeted(live, "scraper"))
-
-
-def test_tokens_that_cannot_be_read_leave_the_former_ones(tmp_path: Path) -> None:
-    access = Access(load_config(socket="/s", tokens=(file := tokens_file(tmp_path))))
-    for broken in ("[[token]]\nname = 7", "[[", None):
-        file.unlink() if broken is None else file.write_text(broken)
-        with pytest.raises(InvalidValue, match="token"):
-            access.changed()
-        assert not access.changed()  # reported once
-        assert access.grant(("token", digest(b"the writer's own secret"))) is not None
-    tokens_file(tmp_path, TOKENS.replace("the writer's own", "another writer's"))
-    assert access.changed()
-    assert access.grant(("token", digest(b"the writer's own secret"))) is None
 
 
 def token(**keys: str) -> str:

@@ -39,13 +39,6 @@ def test_a_bad_value_is_named_with_its_bound(given: dict[str, Any], field: str) 
     assert caught.value.bound
 
 
-@pytest.mark.parametrize(
-    ("value", "size"), [(0, 0), (5, 5), ("0", 0), ("64MiB", 2**26), ("3 KiB", 3072), ("1GiB", 2**30)]
-)
-def test_a_size_is_a_number_of_bytes_or_has_a_unit(value: Any, size: int) -> None:
-    assert load_config(socket="/s", model_memory=value).model_memory == size
-
-
 def test_files_that_cannot_be_read(tmp_path: Path) -> None:
     with pytest.raises(InvalidValue, match=r"missing\.toml.*No such file"):
         load_config(tmp_path / "missing.toml")

@@ -25,6 +25,7 @@ from advisor.service.backend import Gather, StateSize
 from advisor.service.background import Handler
 from advisor.service.connection import Connection
 from advisor.service.hub import Hub
+from advisor.service.producers import Producers
 
 STALE_S = 0.5  # that an answer may lack rows: decisions of seconds do not need the last ones; `fresh` has them all
 FETCHED_AT_ONCE = 1_000  # components, some 5 MB
@@ -91,6 +92,7 @@ class RoutedBackend:
     def __init__(self, shards: ShardSet, hub: Hub) -> None:
         engine, config = hub.engine, hub.config
         self._hub, self._shards = hub, shards
+        hub.producers = Producers(shards.durable)
         self._replicas = ComponentReplicas(engine, shards, age_s=STALE_S, most=config.components_max)
         self._replicas.watched = lambda: hub.watching.components
         self.committer = ShardCommits(shards, self._refresh, STALE_S / 2)
@@ -115,11 +117,6 @@ class RoutedBackend:
         if await self._replicas.refresh():
             self._hub.watching.notify()
         self.learning.sum_counters()
-
-    def resume_producer(self, key: Producer, at: int) -> None:
-        """Go on with a producer's numbers from `at`."""
-        self._hub.engine.ledger.accept_number(key, at)
-        self._shards.resume_producer(key, at)
 
     # -- questions --------------------------------------------------------------------------------------------------------
 

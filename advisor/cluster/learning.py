@@ -30,7 +30,7 @@ from advisor.service.learning import Change, ChangeAdmission, changes
 from advisor.service.worker import network_of
 
 WAITING_ROWS_MAX = 2_000_000  # that are not acknowledged, at some 60 bytes: beyond, who sends waits
-OWN_COUNTS = ("batches_replayed", "gaps", "producers_resumed")  # each shard sees all batches, the front once
+OWN_COUNTS = ("batches_replayed", "gaps")  # each shard sees all batches, the front once
 
 
 def refuse_profiles(*_: object) -> None:
@@ -46,7 +46,7 @@ class RoutedLearning:
 
     def __init__(self, hub: Hub, committer: Durability, shards: ShardSet, replicas: ComponentReplicas) -> None:
         self._hub, self._engine, self._shards, self._replicas = hub, hub.engine, shards, replicas
-        self.admission = ChangeAdmission(hub.engine, committer, hub.producers, hub.measures, hub.background)
+        self.admission = ChangeAdmission(hub.engine, committer, hub.producers, hub.background)
         self._committer = committer
         self.counted = Counter[str]()
         self._book = NameBook()

@@ -16,8 +16,6 @@ from advisor.engine import Engine
 from advisor.service import server
 from advisor.service.config import Config
 from advisor.service.hub import Hub
-from advisor.service.measures import ServiceMeasures
-from advisor.service.producers import Producers
 
 PRODUCERS_FACTOR = 2  # a shard remembers more than the front: it must refuse none that another one has taken
 
@@ -39,10 +37,8 @@ async def serve(config: Config, *, runtime_of: Callable[[Config], Runtime] = Act
     )  # fmt: skip
     try:
         await shards.start()
-        measures = ServiceMeasures()
         engine = Engine(**limits, producers_max=PRODUCERS_MAX)
-        heavy = server.heavy_of(config, measures)
-        hub = Hub(config, engine, Producers(shards.durable), heavy, measures, partial(RoutedBackend, shards))
+        hub = Hub(config, engine, partial(RoutedBackend, shards))
         await cast("RoutedBackend", hub.backend).fetch_networks()
         await server.serve(config, hub_of=lambda _: hub, **given)
     finally:

@@ -22,7 +22,7 @@ from advisor.storage import Store
 
 EMPTY = columns_of(ComponentNames(), [], [], [], [])
 FILE: Final = "state"
-EVICTED, RESUMED = "evicted", "resumed"  # in the place of an event: forget the producer; continue at the number
+EVICTED = "evicted"  # in the place of an event: forget the producer
 LOCKED_S: Final = 20.0  # that a process which is being killed may keep the state locked
 LOCKED_LOOK_S: Final = 0.02
 Answer = dict[str, Any]
@@ -93,9 +93,6 @@ class Shard:
         try:
             if EVICTED in events and key is not None:
                 self._engine.ledger.remove_record(key)
-                return {}
-            if RESUMED in events and key is not None and sequence is not None:
-                self._resume(key, sequence)
                 return {}
             if key is not None and sequence is not None and sequence <= self._engine.applied(*key):
                 return self._engine.apply_event(key, sequence, EMPTY)

@@ -15,7 +15,7 @@ from advisor.cluster.connections import PLACE_S, Answer, Gone, Handle, ShardConn
 from advisor.cluster.gate import Gate
 from advisor.cluster.layout import Layout, Move, moves
 from advisor.cluster.routing import BatchPart, joined, split_by_shard
-from advisor.cluster.shard import EVICTED, RESUMED
+from advisor.cluster.shard import EVICTED
 from advisor.domain.limits import SHARDS_MAX
 from advisor.domain.observations import Columns
 from advisor.engine.exactly_once import Producer
@@ -224,17 +224,9 @@ class ShardSet:
         """Have every shard forget a producer."""
         self.durable.pop(key, None)
         self.uneven.discard(key)
-        self._to_all(key, None, EVICTED)
-
-    def resume_producer(self, key: Producer, sequence: int) -> None:
-        """Have every shard continue a producer at a number."""
-        self.durable[key] = max(sequence, self.durable.get(key, 0))
-        self._to_all(key, sequence, RESUMED)
-
-    def _to_all(self, key: Producer, sequence: int | None, what: str) -> None:
         for shard in self.shards:
             self._gate.enter(
-                lambda shard=shard: shard.queue_item((key, sequence, (what,)), 0, lambda _: self._gate.finish_work())
+                lambda shard=shard: shard.queue_item((key, None, (EVICTED,)), 0, lambda _: self._gate.finish_work())
             )
 
     # -- questions --------------------------------------------------------------------------------------------------------

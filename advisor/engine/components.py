@@ -35,7 +35,7 @@ class Components:
         self.table = Table()
         # exact counts over all components: `rows_accepted`, `rows_refused`, `refused.CODE`, `rows_failed`,
         # `rows_unfinished`, `forgets`; and what the engine counts of its producers:
-        # `batches_replayed`, `gaps`, `producers_resumed`. They never go back.
+        # `batches_replayed`, `gaps`. They never go back.
         self.totals: Counter[str] = Counter()
         self.learners = Learners(model_memory_bytes, self.totals)
         self.siblings = Siblings(self.slots, self.learners, self.table)

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from advisor.engine.kinds import RecordKind
-from advisor.errors import InvalidValue, SequenceGap, TooLarge
+from advisor.errors import SequenceGap, TooLarge
 
 Producer = tuple[str, bytes]
 
@@ -18,7 +18,7 @@ class ProducerLedger(RecordKind[Producer, int]):
     """Applied numbers by producer.
 
     `producers_max`: producers remembered; further ones are refused until some are evicted. `count`: counts what happens, by
-    name: ``batches_replayed``, ``gaps``, ``producers_resumed``.
+    name: ``batches_replayed``, ``gaps``.
     """
 
     name, merges, record = "producers", {"sequence": "greater"}, int
@@ -35,7 +35,10 @@ class ProducerLedger(RecordKind[Producer, int]):
         Raises SequenceGap when the number is beyond the next; nothing is changed; TooLarge when the producer is new and there
         is no room for it.
         """
-        self._refuse_more_producers(key)
+        if key not in self.applied and len(self.applied) >= self.producers_max:
+            raise TooLarge(
+                "producers", len(self.applied) + 1, self.producers_max, "reuse a producer's name and incarnation"
+            )
         applied = self.applied.get(key, 0)
         if sequence <= applied:
             self._count("batches_replayed")
@@ -49,21 +52,3 @@ class ProducerLedger(RecordKind[Producer, int]):
         """Return the greater number."""
         del key
         return max(mine, theirs)
-
-    def accept_number(self, key: Producer, applied: int) -> None:
-        """Take `applied` as the last number: the producer says so, and our state of it is older or lost.
-
-        Raises InvalidValue when it would go back; TooLarge when the producer is new and there is no room for it.
-        """
-        known = self.applied.get(key, 0)
-        if applied < known:
-            raise InvalidValue("resume_at", applied, f"at least {known}, which is applied")
-        self._refuse_more_producers(key)
-        self._count("producers_resumed")
-        self.set_record(key, applied)
-
-    def _refuse_more_producers(self, key: Producer) -> None:
-        if key not in self.applied and len(self.applied) >= self.producers_max:
-            raise TooLarge(
-                "producers", len(self.applied) + 1, self.producers_max, "reuse a producer's name and incarnation"
-            )

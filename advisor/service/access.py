@@ -64,7 +64,7 @@ class Grant:
         needed: Scope = verb.scope if verb else "open" if params is None else "admin"
         producer: str | None = getattr(params, "producer", None)
         if method == "hello" and params is not None and producer is not None:
-            needed = "write" if params.resume_at is None else "admin"
+            needed = "write"
         if LEVELS[self.scope] < LEVELS[needed]:
             needed = "write" if needed == "teach" else needed
             raise Unauthorized(

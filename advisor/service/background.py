@@ -38,12 +38,12 @@ class Background:
         self.spawn: Callable[..., object] = _nothing_runs  # starts a coroutine; set by whoever runs the service
         self.stopping = False  # True from when the service takes nothing new
 
-    def later(self, verb: str, connection: Connection, msgid: int | None, work: Work) -> None:
+    def later(self, verb: str, connection: Connection, msgid: int | None, work: Work, *, heavy: bool) -> None:
         """Answer by `work` that lets others have their turn.
 
-        Raises Unavailable when the connection has too much of that under way.
+        Raises Unavailable when it is heavy, and the connection has too much under way.
         """
-        if connection.heavy_jobs >= HEAVY_JOBS_CONNECTION_MAX:
+        if heavy and connection.heavy_jobs >= HEAVY_JOBS_CONNECTION_MAX:
             raise Unavailable(
                 "too many large requests of one connection at a time", field="method",
                 bound=HEAVY_JOBS_CONNECTION_MAX, hint="wait for their answers",

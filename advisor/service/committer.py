@@ -8,14 +8,12 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import threading
 import time
 from collections.abc import Callable
-from contextlib import suppress
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import partial
 from math import inf
-from queue import SimpleQueue
 from typing import Protocol
 
 from advisor.engine import Engine
@@ -23,15 +21,12 @@ from advisor.errors import AdvisorError, StorageFailed
 from advisor.service.connection import Connection
 from advisor.service.logs import event
 from advisor.service.measures import ServiceMeasures
-from advisor.service.turns import WorkTurns
 from advisor.storage import Store
 
 RETRY_FIRST_S, RETRY_MAX_S = 0.1, 5.0  # after a failure, doubling
-# Commits take their share of the processor, up to a bound on how long anybody waits. To wait for the disk is no work.
 # A commit waits for those who were answered by the last one, or had waited beside it: one sync then serves them all. It
 # waits so long for them, and not at all when they are here: one who sends a row at a time is not held up.
 GATHER_S = 0.001
-PAUSE_MAX_S = 0.005  # however much a commit took, the next waits no longer: acknowledgements shall come within 20 ms
 QUICK_S = 0.002  # of a commit that the loop itself writes: two hand-overs cost as much on a busy machine
 IMAGE_LOOK_S = 0.2  # between looks whether an image is whole, where no commit comes
 
@@ -80,35 +75,20 @@ class Committer:
     Without a store everything is durable as soon as it is applied.
     """
 
-    def __init__(
-        self,
-        engine: Engine,
-        store: Store | None,
-        measures: ServiceMeasures,
-        *,
-        rows_max: int,
-        share: float,
-        durable: dict[Key, int],
-        clock: Callable[[], float] = time.monotonic,
-    ) -> None:
+    def __init__(self, engine: Engine, store: Store | None, measures: ServiceMeasures) -> None:
         self._engine = engine
         self._store = store
         self.durable_storage = store is not None
         self._measures = measures
-        self._rows_max = rows_max
-        self._clock = clock
-        self._durable = durable
+        self._durable = dict(engine.producers)
         self._waiting: dict[Connection, list[bytes]] = {}
         self._unsealed: dict[Key, int] = {}  # producers' numbers that were taken to be committed
         self._rows = 0
         self._loop: asyncio.AbstractEventLoop | None = None  # while `run` runs
         self._timer: asyncio.TimerHandle | None = None
         self._defect: asyncio.Future[None] | None = None  # what ends `run`
-        self._work: SimpleQueue[Callable[[], None] | None] = SimpleQueue()  # of the thread that writes
+        self._writer = ThreadPoolExecutor(1, "state writer")
         self._write_s = inf  # that the last commit took
-        self._writer: threading.Thread | None = None
-        self._share = share
-        self._next_at = clock()  # when the next commit may begin, unless all are here who are expected
         self._held = 0  # answers that wait
         self._expected = 1  # answers after which a commit waits for nobody more
         self._dirty_since: float | None = None
@@ -116,8 +96,6 @@ class Committer:
         self._image_failure = ""
         self._retry_s = RETRY_FIRST_S
         self.failure: StorageFailed | None = None  # why the last commit failed; None while the storage is well
-        # While batches wait for long turns, what each brings is committed before the next, not behind it.
-        self.turns: WorkTurns | None = None
         if store is not None:
             engine.journal.keep()
 
@@ -139,7 +117,7 @@ class Committer:
     @property
     def age_s(self) -> float:
         """Seconds that the oldest uncommitted change has waited; 0 when all is durable."""
-        return 0.0 if self._dirty_since is None else self._clock() - self._dirty_since
+        return 0.0 if self._dirty_since is None else time.monotonic() - self._dirty_since
 
     def sequence(self, key: Key) -> int:
         """Return the durable number of a producer, 0 for an unknown one."""
@@ -158,14 +136,11 @@ class Committer:
             return
         self._rows += rows
         if self._dirty_since is None:
-            self._dirty_since = self._clock()
+            self._dirty_since = time.monotonic()
         if self._committing or self._loop is None:
             return  # its end looks again, or its beginning
-        hurried = self.failure is None and (self._held >= self._expected or self._rows >= self._rows_max)
-        if hurried or self._timer is None:
-            hurried = hurried or (self.turns is not None and self.turns.awaited and self.turns.long)
-            wait_s = max(GATHER_S if self._expected > 1 else 0.0, self._next_at - self._clock())
-            self._schedule(0.0 if hurried else wait_s)
+        if self._timer is None or (self.failure is None and self._held >= self._expected):
+            self._schedule(0.0 if self._held >= self._expected else GATHER_S)
 
     def defer_reply(self, who: Connection, answers: list[bytes], rows: int = 0) -> None:
         """Hold answers back until everything applied so far, the rows of late among it, is durable."""
@@ -231,11 +206,11 @@ class Committer:
                     write = None
             self._unsealed.update(engine.producers if entry is None else entry.producers)
             taken = CommitTaken(
-                write or int, store.last.number, lost, self._waiting, self._rows, self._dirty_since, self._clock()
+                write or int, store.last.number, lost, self._waiting, self._rows, self._dirty_since, time.monotonic()
             )
             self._waiting, self._held, self._rows, self._dirty_since = {}, 0, 0, None
             if write is None:
-                self._finish_commit(taken, None, 0.0)
+                self._finish_commit(taken, None)
             else:
                 self._start_writing(taken)
         except Exception as defect:
@@ -245,38 +220,31 @@ class Committer:
         """Have the thread write: a slow disk stops no question. Where one client alone waits, a quick disk is waited for."""
         store, loop = self._store, asyncio.get_running_loop()
         assert store is not None
-        if self._writer is None:
-            self._writer = threading.Thread(target=self._work_in_thread, name="state writer", daemon=True)
-            self._writer.start()
         if not taken.waiting or self._expected > 1 or self._write_s > QUICK_S or store.image is not None:
-            self._work.put(partial(self._write_in_thread, store, loop, taken))
+            self._writer.submit(self._write, taken).add_done_callback(
+                lambda written: loop.call_soon_threadsafe(self._finish_commit, taken, written.result())
+            )
         else:
-            self._finish_commit(taken, *self._write(taken))
-            self._work.put(store.sync_marker)
+            self._finish_commit(taken, self._write(taken))
+        self._writer.submit(self._follow_up, store).add_done_callback(Future.result)  # logs a defect
 
-    def _work_in_thread(self) -> None:
-        while (work := self._work.get()) is not None:
-            work()
-
-    def _write(self, taken: CommitTaken) -> tuple[BaseException | None, float]:
-        """Return why a commit could not be written, and the processor time that it took."""
-        error: BaseException | None = None
-        began, spent = self._clock(), time.thread_time()
+    def _write(self, taken: CommitTaken) -> BaseException | None:
+        """Return why a commit could not be written."""
+        began = time.monotonic()
         try:
             taken.write()
-        except BaseException as raised:
-            error = raised
-        self._write_s = self._clock() - began
-        return error, time.thread_time() - spent
+        except BaseException as error:
+            return error
+        finally:
+            self._write_s = time.monotonic() - began
+        return None
 
-    def _write_in_thread(self, store: Store, loop: asyncio.AbstractEventLoop, taken: CommitTaken) -> None:
-        written = self._write(taken)
-        with suppress(RuntimeError):  # the loop has ended: nobody waits
-            loop.call_soon_threadsafe(self._finish_commit, taken, *written)
-        store.sync_marker()  # while those are answered who waited
+    def _follow_up(self, store: Store) -> None:
+        """Do what nobody waits for."""
+        store.sync_marker()
         store.take_image()
 
-    def _finish_commit(self, taken: CommitTaken, error: BaseException | None, spent_s: float) -> None:
+    def _finish_commit(self, taken: CommitTaken, error: BaseException | None) -> None:
         """Release answers, where what they promise was written."""
         store = self._store
         assert store is not None
@@ -289,17 +257,16 @@ class Committer:
             if error is not None:
                 self._give_up(error)
                 return
-            if spent_s:
-                now = self._clock()
-                self._next_at = min(taken.began + spent_s / self._share, now + PAUSE_MAX_S)
-                self._measures.commit_s.count_value(now - taken.began)
+            if taken.write is not int:
+                self._measures.commit_s.count_value(time.monotonic() - taken.began)
             self._durable.update(self._unsealed)
             self._unsealed.clear()
             if self.failure is not None:
                 self.failure = None
                 event(logging.WARNING, "storage recovered: acknowledgements go on")
-            if store.image_failure != self._image_failure:
-                self._report_image(store.image_failure)
+            if store.image_failure not in ("", self._image_failure):
+                event(logging.WARNING, "no image could be written: the log grows", reason=store.image_failure)
+            self._image_failure = store.image_failure
             if self._dirty_since is not None:
                 self.changed()
             elif store.image is not None and self._timer is None:
@@ -326,11 +293,6 @@ class Committer:
         self._dirty_since = self._dirty_since if taken.since is None else taken.since
         self._schedule(self._retry_s)
 
-    def _report_image(self, failure: str) -> None:
-        if failure:
-            event(logging.WARNING, "no image could be written: the log grows", reason=failure)
-        self._image_failure = failure
-
     def _give_up(self, defect: BaseException) -> None:
         """Nothing can be made durable any more, and so nothing acknowledged: let `run`, and with it the service, end."""
         if self._defect is not None and not self._defect.done():
@@ -338,13 +300,9 @@ class Committer:
 
     def close(self) -> None:
         """Wait for the commit in flight; there is no other behind it."""
-        if self._writer is not None:
-            self._work.put(None)
-            self._writer.join()
-            self._writer = None
+        self._writer.shutdown()
 
     def _fail(self, failure: StorageFailed) -> None:
-        self._measures.commits_failed += 1
         if self.failure is None:
             self._retry_s = RETRY_FIRST_S
             event(logging.ERROR, "storage failed: acknowledgements stop, queries go on", reason=failure)

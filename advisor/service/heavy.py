@@ -20,10 +20,11 @@ from advisor.engine.cache import Cache
 from advisor.errors import Unavailable, WorkFailed, from_dict
 from advisor.network import parse
 from advisor.service.logs import event
-from advisor.service.measures import ServiceMeasures
 from advisor.service.worker import WARM_TEXT, WorkerJob, begin, do_packed
 
 WARM_AFTER_S = 1.0
+JOBS = 2  # worker processes at a time: one long plan does not hold up a second, and the loop keeps a processor
+WAITING_MAX = 64  # requests that may wait for a worker process; at 30 s each nobody waits for more
 KNOWN_MAX, KNOWN_BYTES_MAX = 64, 2**16  # answers that are remembered, and bytes of one: 4 MiB together
 P = ParamSpec("P")
 Found = TypeVar("Found")
@@ -32,11 +33,9 @@ Found = TypeVar("Found")
 class Heavy:
     """Runs jobs in worker processes: so many at a time, so many waiting, for so long. The same job again is not run again."""
 
-    def __init__(self, measures: ServiceMeasures, *, jobs: int, waiting_max: int, deadline_s: float) -> None:
-        self._measures = measures
-        self._limiter = anyio.CapacityLimiter(jobs)
-        self._processes = anyio.CapacityLimiter(2 * jobs)  # of anyio: what begins a process, and jobs, never wait there
-        self._waiting_max = waiting_max
+    def __init__(self, deadline_s: float) -> None:
+        self._limiter = anyio.CapacityLimiter(JOBS)
+        self._processes = anyio.CapacityLimiter(2 * JOBS)  # of anyio: what begins a process, and jobs, never wait there
         self._deadline_s = deadline_s
         self._begun = 0  # processes that have loaded what they need, and wait
         self._known = Cache[bytes](KNOWN_MAX)  # answers by their jobs' digests: curves are part of a job
@@ -75,9 +74,9 @@ class Heavy:
         return result
 
     async def _run(self, job: bytes) -> bytes:
-        if self.jobs >= self._limiter.total_tokens + self._waiting_max:
+        if self.jobs >= self._limiter.total_tokens + WAITING_MAX:
             raise Unavailable(
-                "too many large requests at a time", field="method", bound=self._waiting_max, hint="send it again later"
+                "too many large requests at a time", field="method", bound=WAITING_MAX, hint="send it again later"
             )
         self.jobs += 1
         try:
@@ -94,14 +93,12 @@ class Heavy:
             with anyio.fail_after(self._deadline_s):
                 answer = await to_process.run_sync(do_packed, job, cancellable=True, limiter=self._processes)
         except TimeoutError as error:
-            self._measures.heavy_killed += 1
             raise WorkFailed(
                 f"the request took longer than {self._deadline_s:g} s and was killed",
                 bound=self._deadline_s,
                 hint="ask for a smaller network or fewer analyses, or raise heavy_deadline_s",
             ) from error
         except (anyio.BrokenWorkerProcess, OSError) as error:
-            self._measures.heavy_killed += 1
             raise WorkFailed("the worker process of the request died", hint="send it again") from error
         self._begun += 1
         return answer

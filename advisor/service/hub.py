@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any, cast
 
 import anyio
@@ -17,7 +18,7 @@ from advisor.errors import AdvisorError, Unauthorized, Unsupported
 from advisor.protocol import verbs as m
 from advisor.protocol.connection import RpcRequest, encode_error, encode_response
 from advisor.protocol.verbs import PROTOCOL_VERSION
-from advisor.service.access import Access, digest
+from advisor.service.access import Access, Grant, digest
 from advisor.service.answering import answering
 from advisor.service.answers import RecentAnswers
 from advisor.service.backend import Backend, Gather
@@ -53,22 +54,19 @@ class Hub:
         self,
         config: Config,
         engine: Engine,
-        producers: Producers,
-        heavy: Heavy,
-        measures: ServiceMeasures,
         backend_of: Callable[[Hub], Backend],
     ) -> None:
-        self.config, self.engine, self.producers = config, engine, producers
-        self.heavy, self.measures = heavy, measures
+        self.config, self.engine, self.producers = config, engine, Producers(engine.producers)
+        self.heavy, self.measures = Heavy(config.heavy_deadline_s), ServiceMeasures()
         engine.advisor.bundles.origin = int(time.time()) & VERSION_ORIGIN_MASK
         self.read_buffer = memoryview(bytearray(READ_BYTES))
         self.connections: dict[int, Connection] = {}
         self.access = Access(config)
         self.peers = Peers()
         self.turns = WorkTurns()
-        self.background = Background(measures, self.turns)
-        self.planner = Planner(engine.advisor, heavy, RecentAnswers())
-        self.watching = Watching(engine, self.planner, measures)
+        self.background = Background(self.measures, self.turns)
+        self.planner = Planner(engine.advisor, self.heavy, RecentAnswers())
+        self.watching = Watching(engine, self.planner, self.measures)
         self.backend = backend_of(self)
         self.learning, self.committer = self.backend.learning, self.backend.committer
         self.rates = Rates(time.monotonic(), self._counts())
@@ -93,12 +91,10 @@ class Hub:
         if self._full(connection):
             self._drop_slowest(lambda other: True, "made room")
         if self.background.stopping or self._full(connection):
-            self.measures.connections_refused += 1
             return False
         self._numbered += 1
         connection.number = self._numbered
         self.connections[connection.number] = connection
-        self.measures.connections_accepted += 1
         return True
 
     def _full(self, newcomer: Connection) -> bool:
@@ -154,46 +150,16 @@ class Hub:
         """Return the answer's bytes: empty for a notification, LATER when it comes by itself. Never raises."""
         msgid, method, given = request
         try:
-            grant = connection.grant
-            if grant is None and method != "hello":
-                raise Unauthorized("say hello with the token first", field="token")
-            limits_of = None if grant is None or grant.scope == "admin" else grant
-            if limits_of is not None:
-                limits_of.refuse_forbidden(method)
+            _refuse_forbidden(connection.grant, method)
             params = m.check_params(method, given, notification=msgid is None)
-            if limits_of is not None:
-                limits_of.refuse_forbidden(method, params)
+            _refuse_forbidden(connection.grant, method, params)
             gather = None if msgid is None else self.backend.fetch_needed(method, params)
-            if gather is not None:
-                self.background.spawn(self._answer_after, gather, connection, method, params, msgid)
-                return LATER
-        except AdvisorError as error:
-            self.measures.errors[error.code] += 1
-            return b"" if msgid is None else encode_error(msgid, error)
-        return self._call_verb(connection, method, params, msgid)
-
-    async def _answer_after(
-        self, gather: Gather, connection: Connection, method: str, params: Any, msgid: int | None
-    ) -> None:
-        """Answer a question when what it is about is here."""
-        try:
-            await gather()
-        except AdvisorError as error:
-            connection.answer(cast("int", msgid), error)
-            return
-        except Exception as error:
-            connection.answer(cast("int", msgid), self.background.defect(method, connection, error))
-            return
-        answer = self._call_verb(connection, method, params, msgid) if connection.here else None
-        if answer is not None:
-            connection.release([answer])
-
-    def _call_verb(self, connection: Connection, method: str, params: Any, msgid: int | None) -> bytes | None:
-        """Return the answer's bytes to a request whose parameters were read, as `handle`."""
-        try:
-            result = self._answered(connection, method, params, msgid)
+            if gather is None:
+                result = self._answered(connection, method, params, msgid)
+            else:
+                result = partial(self._gathered, gather, connection, method, params, msgid)
             if callable(result):
-                self.background.later(method, connection, msgid, cast("Work", result))
+                self.background.later(method, connection, msgid, cast("Work", result), heavy=gather is None)
                 result = LATER
         except AdvisorError as error:
             self.measures.errors[error.code] += 1
@@ -205,6 +171,15 @@ class Hub:
             return b""
         return LATER if result is None else encode_response(msgid, result)
 
+    async def _gathered(
+        self, gather: Gather | None, client: Connection, method: str, params: Any, msgid: int | None
+    ) -> Any:
+        """Return the answer to a question when what it is about is here; raises as its handler."""
+        if gather is not None:
+            await gather()
+        result: Any = self._answered(client, method, params, msgid)
+        return await result() if callable(result) else result
+
     def _answered(self, connection: Connection, method: str, params: Any, msgid: int | None) -> Any:
         """Return what the handler of a verb answers, see `Handler`; raises as that does."""
         self.engine.fold_plain_rows()
@@ -215,19 +190,13 @@ class Hub:
     async def ask(self, client: Connection, method: str, given: Mapping[str, Any]) -> Any:
         """Return what a verb answers a client of this process; raises AdvisorError as its handler does."""
         params = m.check_params(method, [given])
-        gather = self.backend.fetch_needed(method, params)
         try:
-            if gather is not None:
-                await gather()
-            result: Any = self._answered(client, method, params, None)
-            if callable(result):
-                await self.turns.await_turn(client.path)
-                result = await cast("Work", result)()
+            await self.turns.await_turn(client.path)
+            return await self._gathered(self.backend.fetch_needed(method, params), client, method, params, None)
         except AdvisorError:
             raise
         except Exception as error:
             raise self.background.defect(method, client, error) from error
-        return result
 
     def _hello(self, connection: Connection, params: m.Hello, msgid: int | None) -> dict[str, Any] | None:
         if params.protocol != PROTOCOL_VERSION:
@@ -257,13 +226,9 @@ class Hub:
             key = (params.producer, params.incarnation)
             if params.retire:
                 return answer | {"sequence": self._retire(key, connection)}
-            if params.resume_at is not None:
-                self.producers.refuse_another(key, connection)
             if self.producers.speakers.get(key) is not connection:
                 self.peers.keep(connection, "producers", PRODUCER_BYTES)
             self.producers.speak(key, connection)
-            if params.resume_at is not None:
-                self._resume(key, params.resume_at)
             answer["sequence"] = self.committer.sequence(key)
         return answer
 
@@ -281,17 +246,9 @@ class Hub:
         self.measures.guesses += 1
         await anyio.sleep(GUESS_S)
 
-    def _resume(self, key: tuple[str, bytes], at: int) -> None:
-        """A client without incarnation is ahead of us: our state was lost. Go on where it stands, and say so."""
-        applied = self.engine.applied(*key)
-        if at <= applied:
-            return
-        event(logging.WARNING, "producer resumes ahead of us", producer=key[0], applied=applied, resume_at=at)
-        self.backend.resume_producer(key, at)
-
     def _retire(self, key: tuple[str, bytes], connection: Connection) -> int:
         """A producer is done: all its batches are answered."""
-        self.producers.refuse_another(key, connection)
+        self.producers.speak(key, connection)
         sequence = self.committer.sequence(key)
         if sequence == self.engine.applied(*key):
             self.producers.retire(key)
@@ -336,3 +293,11 @@ class Hub:
             "watching": self.watching.status(),
             **self.backend.health(),
         }
+
+
+def _refuse_forbidden(grant: Grant | None, method: str, params: Any = None) -> None:
+    """Refuse what a peer may not do, a stranger all but `hello`; raises Unauthorized."""
+    if grant is not None and grant.scope != "admin":
+        grant.refuse_forbidden(method, params)
+    elif grant is None and method != "hello":
+        raise Unauthorized("say hello with the token first", field="token")

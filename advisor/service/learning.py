@@ -46,7 +46,6 @@ class ChangeAdmission:
     engine: Engine  # whose ledger has the numbers applied
     committer: Durability
     producers: Producers
-    measures: ServiceMeasures
     background: Background
 
     def number_of(self, params: m.NumberedVerb) -> tuple[Key, int] | None:
@@ -59,11 +58,7 @@ class ChangeAdmission:
     def replays(self, connection: Connection, key: Key, sequence: int) -> bool:
         """Return whether a numbered request was applied before; refuse it where it cannot be taken."""
         self._room_for(key)
-        try:
-            self.producers.speak(key, connection)
-        except Unavailable:
-            self.measures.superseded += 1
-            raise
+        self.producers.speak(key, connection)
         if sequence > self.committer.sequence(key):
             self.refuse_while_storage_fails()
         return sequence <= self.engine.applied(*key)
@@ -85,7 +80,6 @@ class ChangeAdmission:
         """Forget the numbers of producers that are gone."""
         for key in keys:
             self.engine.ledger.remove_record(key)
-        self.measures.evicted += len(keys)
         self.committer.forget_evicted(keys)
 
     def refuse_while_storage_fails(self) -> None:
@@ -109,7 +103,7 @@ class Learning:
     happened: Callable[[], None]  # called when rows were folded
 
     def __post_init__(self) -> None:
-        self.admission = ChangeAdmission(self.engine, self.committer, self.producers, self.measures, self.background)
+        self.admission = ChangeAdmission(self.engine, self.committer, self.producers, self.background)
         self._book = NameBook()
         self.engine.reported = self.happened
         # the handler of each verb

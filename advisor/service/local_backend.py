@@ -14,16 +14,15 @@ from advisor.service.committer import Committer
 from advisor.service.connection import Connection
 from advisor.service.hub import Hub
 from advisor.service.learning import Learning
-from advisor.service.producers import Key
+from advisor.storage import Store
 
 
 class LocalBackend:
     """The state in this process."""
 
-    def __init__(self, committer: Committer, hub: Hub) -> None:
+    def __init__(self, store: Store | None, hub: Hub) -> None:
         self._hub, self._engine = hub, hub.engine
-        self.committer = committer
-        committer.turns = hub.turns
+        self.committer = committer = Committer(hub.engine, store, hub.measures)
         self.learning = Learning(
             hub.engine, committer, hub.producers, hub.heavy, hub.measures, hub.background, hub.watching.notify
         )  # fmt: skip
@@ -31,11 +30,6 @@ class LocalBackend:
 
     def fetch_needed(self, method: str, params: Any) -> Gather | None:
         """Return what must be done before a question is answered; None: nothing, all is here."""
-
-    def resume_producer(self, key: Key, at: int) -> None:
-        """Go on with a producer's numbers from `at`."""
-        self._engine.ledger.accept_number(key, at)
-        self.committer.changed()
 
     def held(self) -> StateSize:
         """Return what is known, and how much memory it takes."""

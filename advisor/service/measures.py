@@ -84,13 +84,7 @@ class ServiceMeasures:
         self.errors: Counter[str] = Counter()
         self.ends: Counter[str] = Counter()
         self.commit_s = Histogram(COMMIT_BOUNDS_S)
-        self.commits_failed = 0
-        self.connections_accepted = 0
-        self.connections_refused = 0
-        self.superseded = 0
         self.guesses = 0
-        self.evicted = 0
-        self.heavy_killed = 0
         # Of watches: notifications by kind, looks by what they found.
         self.notifications: Counter[str] = Counter()
         self.replans: Counter[str] = Counter()

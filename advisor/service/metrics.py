@@ -42,7 +42,6 @@ ENGINE_COUNTERS = (
     ("promotions", "advisor_promotions", "Components, and measures, given support points"),
     ("promotions_refused", "advisor_promotions_refused", "Promotions that the model memory did not allow"),
     ("measures_dropped", "advisor_measures_dropped", "Measures not learned for want of room"),
-    ("producers_resumed", "advisor_producers_resumed", "Producers that went on ahead of a state that was lost"),
 )
 COUNTER, GAUGE = CounterMetricFamily, GaugeMetricFamily
 Value = Callable[[Hub], float | int | bool | None]
@@ -73,18 +72,12 @@ NUMBERS: tuple[tuple[type[Any], str, str, Value], ...] = (
      lambda hub: hub.backend.held().model_bytes),
     (GAUGE, "advisor_watches", "Networks watched", lambda hub: len(hub.watching)),
     (GAUGE, "advisor_connections", "Connections open", lambda hub: len(hub.connections)),
-    (COUNTER, "advisor_connections_accepted", "Connections", lambda hub: hub.measures.connections_accepted),
-    (COUNTER, "advisor_connections_refused", "Connections turned away", lambda hub: hub.measures.connections_refused),
     (GAUGE, "advisor_queue_depth", "Answers held back until a commit", lambda hub: hub.committer.answers_waiting),
     (GAUGE, "advisor_peer_bytes", "Bytes kept for peers", lambda hub: hub.peers.bytes),
     (GAUGE, "advisor_peer_bytes_max", "Bytes that may be kept for peers", lambda hub: hub.peers.bytes_max),
     (GAUGE, "advisor_producers_live", "Producers with a connection", lambda hub: len(hub.producers)),
-    (COUNTER, "advisor_producers_evicted", "Idle producers forgotten", lambda hub: hub.measures.evicted),
-    (COUNTER, "advisor_batches_superseded", "Batches of an older connection", lambda hub: hub.measures.superseded),
     (COUNTER, "advisor_wrong_tokens", "Wrong tokens given", lambda hub: hub.measures.guesses),
-    (COUNTER, "advisor_workers_killed", "Heavy requests killed", lambda hub: hub.measures.heavy_killed),
     (COUNTER, "advisor_log_lines_dropped", "Lines of the log that nobody read in time", lambda _: lines_dropped()),
-    (COUNTER, "advisor_commit_failures", "Commits that failed", lambda hub: hub.measures.commits_failed),
     (GAUGE, "advisor_commit_age_seconds", "Seconds that the oldest change not yet durable has waited",
      lambda hub: hub.committer.age_s),
     (GAUGE, "advisor_storage_healthy", "1 while the last commit succeeded",

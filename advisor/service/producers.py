@@ -53,17 +53,6 @@ class Producers:
         spoken.add(key)
         self._silent_since.pop(key, None)
 
-    def refuse_another(self, key: Key, connection: Connection) -> None:
-        """Refuse what only the live connection of a producer may ask for.
-
-        Raises Unavailable when another one speaks for it.
-        """
-        if self.speakers.get(key, connection) is not connection:
-            raise Unavailable(
-                f"another connection speaks for producer {key[0]!r}", field="producer", value=key[0],
-                hint="resume_at is for a producer that has no other connection",
-            )  # fmt: skip
-
     def retire(self, key: Key) -> None:
         """Forget a producer that is done."""
         speaker = self.speakers.pop(key, None)

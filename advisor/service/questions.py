@@ -48,7 +48,7 @@ def predict(engine: Engine, params: m.Predict) -> Prediction:
         points = [prod(point) if isinstance(point, list) else point for point in cast("list[Any]", points)]
     found = engine.advisor.predict(**params.given(predictor=points))
     if np.ndim(found.elapsed_s) > 1:
-        raise InvalidValue("predictor", "points of several values", "one a point, as the component's first row had")
+        raise InvalidValue("predictor", "points of several values", "1 a point, as the component's first row had")
     return found
 
 

@@ -26,19 +26,15 @@ from advisor.errors import AdvisorError, InvalidValue
 from advisor.protocol.snet_resources import LOGICAL_MAX
 from advisor.service import listeners
 from advisor.service.access import tls_context
-from advisor.service.committer import Committer
 from advisor.service.config import Config
 from advisor.service.connection import Connection
-from advisor.service.heavy import Heavy
 from advisor.service.http import HttpFace
 from advisor.service.hub import Hub
 from advisor.service.listeners import Listeners
 from advisor.service.local_backend import LocalBackend
 from advisor.service.local_client import LocalClient
 from advisor.service.logs import event, to_stderr
-from advisor.service.measures import ServiceMeasures
 from advisor.service.option_types import Address
-from advisor.service.producers import Producers
 from advisor.service.snet_machine import usable_processors
 from advisor.service.snet_resources import SnetResources
 from advisor.storage import Store
@@ -49,10 +45,6 @@ SWEEP_MAX_S = 5.0
 # each 700, costs more than to decode them (coalesced singles 1.4 instead of 3.4 times the per-row service).
 GC_OBJECTS = 100_000
 SWITCH_S = 0.0005  # that the writer may keep the loop waiting: Python's 5 ms are the whole time of a question
-COMMIT_ROWS = 200_000  # after which a commit begins at once: half a second of the fastest sender, 6 MB of log
-COMMIT_SHARE = 0.25  # of a core's time that may go into commits: questions have the rest
-HEAVY_JOBS = 2  # worker processes at a time: one long plan does not hold up a second, and the loop keeps a processor
-HEAVY_WAITING_MAX = 64  # requests that may wait for a worker process; at 30 s each nobody waits for more
 MODEL_MEMORY_SHARE = 100  # one part in so many of the machine: 64 GiB have room for 180,000 learners
 SHUTDOWN_S = (
     10.0  # of an orderly stop: what is owed is sent within milliseconds, a commit takes a second on a poor disk
@@ -154,7 +146,7 @@ def _close(hub: Hub | None, store: Store | None) -> None:
         store.close()
 
 
-def _hub(config: Config, store: Store | None, commit_rows: int = COMMIT_ROWS) -> Hub:
+def _hub(config: Config, store: Store | None) -> Hub:
     stored = store.load() if store is not None else None
     limits = {
         "components_max": config.components_max,
@@ -164,18 +156,7 @@ def _hub(config: Config, store: Store | None, commit_rows: int = COMMIT_ROWS) ->
     engine = Engine(**limits) if stored is None else Engine.restore(stored, **limits)
     if store is not None and store.damaged:
         event(logging.WARNING, "started without what was damaged", parts="; ".join(store.damaged))
-    measures = ServiceMeasures()
-    committer = Committer(
-        engine,
-        store,
-        measures,
-        rows_max=commit_rows,
-        share=COMMIT_SHARE,
-        durable=dict(engine.producers),
-    )
-    return Hub(
-        config, engine, Producers(engine.producers), heavy_of(config, measures), measures, partial(LocalBackend, committer)
-    )  # fmt: skip
+    return Hub(config, engine, partial(LocalBackend, store))
 
 
 def model_memory_bytes(given: int | None) -> int:
@@ -184,11 +165,6 @@ def model_memory_bytes(given: int | None) -> int:
         return given
     machine = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
     return max(MODEL_MEMORY_BYTES, machine // MODEL_MEMORY_SHARE)
-
-
-def heavy_of(config: Config, measures: ServiceMeasures) -> Heavy:
-    """Return the worker processes that a configuration asks for."""
-    return Heavy(measures, jobs=HEAVY_JOBS, waiting_max=HEAVY_WAITING_MAX, deadline_s=config.heavy_deadline_s)
 
 
 def _reported(source: kernels.Source) -> None:

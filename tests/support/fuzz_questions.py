@@ -9,7 +9,7 @@ from lives_events import NETWORK
 
 QUESTIONS: list[tuple[str, dict[str, Any] | list[Any]]] = [
     ("define_network", {"id": "one", "text": NETWORK}), ("forget", {"program": "p1"}),
-    ("hello", {"producer": "p", "incarnation": bytes(16), "resume_at": 3}), ("names", [0, ["a", "b"]]),
+    ("hello", {"producer": "p", "incarnation": bytes(16)}), ("names", [0, ["a", "b"]]),
     ("observe", ["c0", 2.0, 2, 0.5]),
     ("predict", {"component": "c0", "predictor": [1, 2, 3.5], "cores": [1, 2, 4], "level": 0.8, "machine": "m1"}),
     ("choose_cores", {"component": "c1", "predictor": 3, "cores_max": 16, "explore": True}),

@@ -42,15 +42,11 @@ from advisor.network.json_text import parse_json
 from advisor.protocol.connection import ClientConnection, ServerConnection
 from advisor.protocol.snet_resources import Frames
 from advisor.protocol.verbs import METHODS
-from advisor.service import load_config, server, worker
+from advisor.service import load_config, worker
 from advisor.service.access import Access
-from advisor.service.committer import Committer
 from advisor.service.connection import Connection
-from advisor.service.heavy import Heavy
 from advisor.service.hub import Hub
 from advisor.service.local_backend import LocalBackend
-from advisor.service.measures import ServiceMeasures
-from advisor.service.producers import Producers
 
 Target = Callable[[bytes], object]
 TESTS = Path(__file__).parents[1]
@@ -135,14 +131,9 @@ class _Service:
     def __init__(self, engine: Engine | None = None) -> None:
         self.given: list[list[bytes]] = []
         self._tasks: list[asyncio.Task[Any]] = []
-        config, engine, self._measures = _config(), engine or Engine.from_bytes(taught()), ServiceMeasures()
-        rows, share = server.COMMIT_ROWS, server.COMMIT_SHARE
-        committer = Committer(engine, None, self._measures, rows_max=rows, share=share, durable={})
-        heavy = Heavy(self._measures, jobs=1, waiting_max=1, deadline_s=60.0)
-        heavy._ask = _done
-        self._hub = Hub(
-            config, engine, Producers(engine.producers), heavy, self._measures, partial(LocalBackend, committer)
-        )  # fmt: skip
+        self._hub = Hub(_config(), engine or Engine.from_bytes(taught()), partial(LocalBackend, None))
+        self._hub.heavy._ask = _done
+        self._measures = self._hub.measures
         self._hub.background.spawn = self._spawn
 
     def _spawn(self, work: Callable[..., Any], *args: Any) -> None:

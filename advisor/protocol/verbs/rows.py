@@ -33,16 +33,8 @@ def _numbered(params: Any) -> None:
 
 
 def _introduced(params: Any) -> None:
-    there = params.incarnation != NO_INCARNATION or params.resume_at is not None or params.retire
-    if params.producer is None and there:
-        raise InvalidValue("producer", None, "given where incarnation, resume_at or retire is")
-    if params.retire and params.resume_at is not None:
-        raise InvalidValue("retire", True, "absent where resume_at is given")
-    if params.resume_at is not None and params.incarnation != NO_INCARNATION:
-        raise InvalidValue(
-            "resume_at", params.resume_at, "absent where incarnation is given",
-            "a client ahead of the durable number takes a new incarnation",
-        )  # fmt: skip
+    if params.producer is None and (params.incarnation != NO_INCARNATION or params.retire):
+        raise InvalidValue("producer", None, "given where incarnation or retire is")
 
 
 def _of_run(params: Any) -> None:
@@ -68,7 +60,6 @@ class Hello(Question):
         at most. A wrong one is answered late, and ends the connection
     producer: who will send numbered batches
     incarnation: of the producer (section 5); absent means 16 zero bytes
-    resume_at: of a producer without incarnation after a loss of state: the last number that it will not send again
     retire: true: forget the producer's number, for the client has ended
     """
 
@@ -76,7 +67,6 @@ class Hello(Question):
     token: Annotated[Any, Further(secret), Meta(title="text")] | None = None
     producer: Producer | None = None
     incarnation: Incarnation = NO_INCARNATION
-    resume_at: Whole | None = None
     retire: bool = False
 
 

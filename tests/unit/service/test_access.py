@@ -131,20 +131,9 @@ async def test_only_who_may_speak_for_a_producer_can(tmp_path: Path) -> None:
             await refused("unauthorized", peer.call("hello", {"producer": producer}))
         await peer.send(pack([2, "observe", ["c0", 1.0, 1.0, 1.0]]))
         await refused("unauthorized", peer.call("observe_rows", {"rows": rows_of(3)}))
-        await refused("unauthorized", peer.call("hello", {"producer": "render.one", "resume_at": 7}))
         operator = await greeted(live, "operator")
         status = await operator.call("status", {})
         assert status["totals"]["rows_accepted"] == 6
-        await operator.call("hello", {"producer": "lost", "resume_at": 7})
-
-
-async def test_nobody_resumes_for_a_producer_that_another_connection_speaks_for(tmp_path: Path) -> None:
-    async with running(tmp_path) as live:
-        victim, foreign = await live.peer(), await live.peer()
-        await victim.call("observe_rows", {"producer": "p", "sequence": 1, "rows": rows_of(3)})
-        await refused("unavailable", foreign.call("hello", {"producer": "p", "resume_at": 9}))
-        receipt = await victim.call("observe_rows", {"producer": "p", "sequence": 2, "rows": rows_of(3)})
-        assert (receipt["accepted"], receipt.get("replayed")) == (3, None)
 
 
 def token(**keys: str) -> str:

@@ -46,7 +46,7 @@ class Inline(Heavy):
     """Plans here, by what a worker process would run."""
 
     def __init__(self) -> None:
-        super().__init__(ServiceMeasures(), jobs=1, waiting_max=1, deadline_s=60.0)
+        super().__init__(60.0)
 
     async def _run(self, job: bytes) -> bytes:
         return worker.do_packed(job)

@@ -15,7 +15,7 @@ import pytest
 from live import PATIENCE_S, Live, Peer, refused, running
 
 from advisor.errors import AdvisorError, WorkFailed
-from advisor.service import server
+from advisor.service import heavy
 
 
 async def taught(live: Live, components: int) -> Peer:
@@ -125,8 +125,8 @@ async def test_a_worker_that_dies_is_an_error_with_retry(tmp_path: Path) -> None
 
 
 async def test_too_many_large_requests_are_turned_away(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(server, "HEAVY_WAITING_MAX", 2)
-    monkeypatch.setattr(server, "HEAVY_JOBS", 1)
+    monkeypatch.setattr(heavy, "WAITING_MAX", 2)
+    monkeypatch.setattr(heavy, "JOBS", 1)
     async with running(tmp_path, heavy_deadline_s=1.0) as live:
         peer = await taught(live, 3)
         numbers = [await peer.post("allocate", {"network": pipeline(50_000), "cores": 100_000}) for _ in range(8)]
@@ -148,10 +148,9 @@ import os, sys
 from pathlib import Path
 import anyio
 from advisor.service.heavy import Heavy
-from advisor.service.measures import ServiceMeasures
 
 async def main():
-    heavy = Heavy(ServiceMeasures(), jobs=1, waiting_max=1, deadline_s=3600.0)
+    heavy = Heavy(3600.0)
     await heavy.run(Path.read_bytes, Path(sys.argv[1]))
 
 if __name__ == "__main__":

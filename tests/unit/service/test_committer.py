@@ -37,7 +37,7 @@ class Waits:
 
 def committer_of(store: Store) -> tuple[Engine, Committer]:
     engine = Engine()
-    committer = Committer(engine, store, ServiceMeasures(), rows_max=1000, share=1.0, durable={})
+    committer = Committer(engine, store, ServiceMeasures())
     return engine, committer
 
 

@@ -78,16 +78,6 @@ async def test_the_newer_connection_of_a_producer_wins(tmp_path: Path) -> None:
         assert (await newer.call("observe_rows", batch | {"sequence": 2}))["sequence"] == 2
 
 
-async def test_a_client_without_incarnation_may_resume_ahead_of_a_lost_state(tmp_path: Path) -> None:
-    async with running(tmp_path) as live:
-        peer = await live.peer()
-        assert (await peer.call("hello", {"producer": "p", "resume_at": 41}))["sequence"] == 41
-        receipt = await peer.call("observe_rows", {"producer": "p", "sequence": 42, "rows": rows_of(3)})
-        assert receipt["accepted"] == 3
-        assert (await peer.call("hello", {"producer": "p", "resume_at": 7}))["sequence"] == 42
-        assert (await peer.call("status", {}))["totals"]["producers_resumed"] == 1
-
-
 async def test_answers_of_many_requests_in_one_read_come_in_order_of_work(tmp_path: Path) -> None:
     async with running(tmp_path) as live:
         peer = await live.peer()

@@ -13,7 +13,6 @@ from advisor.domain.task_events import EVENTS_BATCH_MAX, TaskEvents
 from advisor.engine.events import Ended
 from advisor.engine.kinds import RecordKind
 from advisor.errors import InvalidValue
-from advisor.profile import layout as at
 from advisor.profile.checkpoint import from_bytes, to_bytes
 from advisor.profile.diagnosis import diagnose
 from advisor.profile.profiler import Folded, Profiler
@@ -102,18 +101,6 @@ class Profiles(RecordKind[Key, Profiler]):
     def _keys(self) -> list[Key]:
         """Return the runs, the one that was silent longest first."""
         return sorted(self.runs, key=lambda key: (self.runs[key].spoken, key))
-
-    def held(self) -> dict[str, int]:
-        """Return what all profiles hold: runs, nodes, instances, events_waiting, bytes; and how many gave way. Cost O(runs)."""
-        profilers = self.runs.values()
-        return {
-            "runs": len(profilers),
-            "gave_way": self.gave_way,
-            "nodes": sum(int(each.tables.g[at.NODES]) for each in profilers),
-            "instances": sum(each.tables.instances for each in profilers),
-            "events_waiting": sum(len(each.window) for each in profilers),
-            "bytes": sum(each.tables.bytes + each.window.bytes for each in profilers),
-        }
 
     def _reported(self, key: Key, run: Profiler) -> dict[str, Any]:
         return {"producer": key[0], "incarnation": key[1], "events": run.accepted, "notes": notes_of(run)}

@@ -42,11 +42,6 @@ class Reorder:
         """Return how many events are held back."""
         return len(self._times)
 
-    @property
-    def bytes(self) -> int:
-        """Bytes of what is held back."""
-        return self._times.nbytes + (0 if self._held is None else self._held.nbytes)
-
     def add_records(self, times: Ints, records: NDArray[Any]) -> tuple[Ints, NDArray[Any]]:
         """Take times (n,) in ns and their records in; return those that leave now, in order. Cost O(n log n)."""
         if not self.window_ns:

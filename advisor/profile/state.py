@@ -72,16 +72,6 @@ class Tables:
         """What the fold takes."""
         return cast("State", tuple(getattr(self, name) for name in NAMES))
 
-    @property
-    def bytes(self) -> int:
-        """Bytes of the tables."""
-        return 8 * sum(len(part) for part in self.state)
-
-    @property
-    def instances(self) -> int:
-        """Rows in use: instances made and not ended, threads, teams."""
-        return len(self.contexts) // at.CONTEXT - int(self.g[at.CONTEXTS_LEFT])
-
     def column(self, name: str, width: int) -> NDArray[Any]:
         """Return a table (rows, width)."""
         return getattr(self, name).reshape(-1, width)

@@ -213,18 +213,13 @@ def tls_context(config: Config) -> ssl.SSLContext | None:
     check_private("tls_key", config.tls_key, 0o007)  # a group of its own, such as ssl-cert, is usual
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.minimum_version = ssl.TLSVersion.TLSv1_2
+    field, file = "tls_certificate", config.tls_certificate
     try:
-        context.load_cert_chain(config.tls_certificate, config.tls_key)
+        context.load_cert_chain(file, config.tls_key)
+        if config.tls_clients is not None:
+            field, file = "tls_clients", config.tls_clients
+            context.verify_mode = ssl.CERT_REQUIRED
+            context.load_verify_locations(file)
     except (OSError, ssl.SSLError) as error:
-        raise InvalidValue(
-            "tls_certificate", str(config.tls_certificate), f"a PEM pair that loads ({error})"
-        ) from error
-    if config.tls_clients is not None:
-        context.verify_mode = ssl.CERT_REQUIRED
-        try:
-            context.load_verify_locations(config.tls_clients)
-        except (OSError, ssl.SSLError) as error:
-            raise InvalidValue(
-                "tls_clients", str(config.tls_clients), f"PEM certificates that load ({error})"
-            ) from error
+        raise InvalidValue(field, str(file), f"PEM that loads ({error})") from error
     return context

@@ -6,7 +6,6 @@ only where a change is worth it: each network is watched by the verb `watch`, ta
 
 from __future__ import annotations
 
-import json
 import logging
 import math
 import time
@@ -21,6 +20,7 @@ from prometheus_client.core import GaugeMetricFamily, Metric
 from starlette.requests import Request
 from starlette.responses import PlainTextResponse, Response
 
+from advisor.domain.json_bytes import as_json
 from advisor.errors import AdvisorError, InvalidValue
 from advisor.service.hub import Hub
 from advisor.service.load import LOOK_S, NetworkLoad, Totals, read_load
@@ -59,6 +59,15 @@ class NetworkAdvice:
         self.error, state = error, STATE_OF.get(error["code"], FAILED)
         if state != FAILED or self.allocation is None:
             self.state, self.allocation = state, None
+
+    def take_report(self, found: Mapping[str, Any], *, pushed: bool) -> None:
+        """Note what a watch reports; what was advised changes by what it pushes."""
+        if found.get("allocation") is None:
+            self.failed(found["error"])
+            return
+        self.state, self.error = ADVISED, None
+        if pushed or self.allocation is None:
+            self.allocation = found["allocation"]
 
 
 class AdviceFace:
@@ -149,7 +158,7 @@ class AdviceFace:
         if found.watch:
             with suppress(InvalidValue):  # it ended meanwhile, for another load or definition
                 seen = await self._ask("watch", watch=found.watch)
-                self._take_state(found, seen)
+                found.take_report(seen, pushed=False)
         if (load := self._loads.get(name)) is not None:
             best = found.allocation["throughput_per_s"] if found.allocation else 0.0
             report["load"] = load.report(self._clock()) | {"reached": best >= (load.rate_per_s or 0.0)}
@@ -176,8 +185,7 @@ class AdviceFace:
         state, report = found
         known = state in (ADVISED, IMPOSSIBLE)
         headers = {"cache-control": "no-store"} | ({} if known else {"retry-after": "1"})
-        text = json.dumps(report, ensure_ascii=False, allow_nan=False)
-        return Response(text, 200 if known else 503, headers, "application/json")
+        return Response(as_json(report), 200 if known else 503, headers, "application/json")
 
     def collect(self) -> Iterator[Metric]:
         """Return what is advised, for Prometheus."""
@@ -243,27 +251,16 @@ class AdviceFace:
                 advice.again_at = self._clock() + (self._clock() - began) * (1.0 / LOOK_SHARE - 1.0)
         else:
             advice.watch = seen["watch"]
-            self._take_state(advice, seen)
+            advice.take_report(seen, pushed=False)
 
     async def _end(self, advice: NetworkAdvice) -> None:
         if advice.watch:
             await self._ask("unwatch", watch=advice.watch)
 
-    def _take_state(self, advice: NetworkAdvice, seen: Mapping[str, Any]) -> None:
-        if seen["allocation"] is None:
-            advice.failed(seen["error"])
-        elif advice.allocation is None:
-            advice.allocation = seen["allocation"]
-        if advice.allocation is not None and seen["allocation"] is not None:
-            advice.state, advice.error = ADVISED, None
-
     def _take_news(self, item: Mapping[str, Any]) -> None:
-        advice = next((each for each in self._advice.values() if each.watch == item["watch"]), None)
-        if advice is not None and item.get("allocation") is not None:
-            advice.allocation = item["allocation"]
-        elif advice is not None and "error" in item:
-            advice.failed(item["error"])
-            event(logging.INFO, "no advice", error=item["error"]["message"])
+        for advice in self._advice.values():
+            if advice.watch == item["watch"]:
+                advice.take_report(item, pushed=True)
 
 
 def _advised(advice: NetworkAdvice, seen: Mapping[str, Any]) -> dict[str, Any]:
@@ -273,13 +270,8 @@ def _advised(advice: NetworkAdvice, seen: Mapping[str, Any]) -> dict[str, Any]:
     return {
         **{key: allocation[key] for key in ("cores", "instances", "cores_used")},
         "groups": list(allocation.get("groups", ())),
-        "promised": _finite(allocation),
-        "expected": None if values is None else _finite(values),
+        "promised": {key: allocation.get(key) for key in PROMISED},
+        "expected": None if values is None else {key: values.get(key) for key in PROMISED},
         "bottleneck": list(allocation["bottleneck"]),
         "why": [reason["text"] for reason in allocation.get("why", ())] + ([seen["why"]] if seen.get("why") else []),
     }
-
-
-def _finite(values: Mapping[str, Any]) -> dict[str, float | None]:
-    found = {key: values.get(key) for key in PROMISED}
-    return {key: value if value is not None and math.isfinite(value) else None for key, value in found.items()}

@@ -38,7 +38,7 @@ def answering(engine: Engine, planner: Planner, watching: Watching) -> Mapping[s
         return lambda _, params, __: answer(engine, params)
 
     def choose_cores(_: Connection, params: m.ChooseCores, __: int | None) -> dict[str, Any]:
-        choice = questions.choose_cores(engine, params)
+        choice = advisor.choose_cores(**params.given()).as_dict()
         answers.chose(params.component, params.predictor, choice)
         return choice
 
@@ -50,8 +50,8 @@ def answering(engine: Engine, planner: Planner, watching: Watching) -> Mapping[s
             by, extra = replace(planner, advisor=advisor_of(basis)), {"basis": basis.as_dict()}
 
         def recorded(found: dict[str, Any]) -> dict[str, Any]:
-            if connection.recorded:
-                answers.append(network, request, found)
+            if connection.number:  # others are of this process
+                answers.append(request, found)
             return found | extra
 
         async def planned() -> dict[str, Any]:
@@ -62,13 +62,7 @@ def answering(engine: Engine, planner: Planner, watching: Watching) -> Mapping[s
 
     def allocate_together(_: Connection, params: m.AllocateTogether, __: int | None) -> Any:
         asked, of_all = questions.together_asked(advisor, params), questions.of_all_asked(params)
-
-        async def planned() -> dict[str, Any]:
-            found = await planner.allocate_together(asked, of_all, params.objective)
-            answers.append(None, {"cores": of_all["cores"], "objective": params.objective}, found)
-            return found
-
-        return planned
+        return partial(planner.allocate_together, asked, of_all, params.objective)
 
     def watch(connection: Connection, params: m.Watch, _: int | None) -> Any:
         known = params.watch is not None

@@ -10,7 +10,7 @@ import asyncio
 import logging
 import time
 from collections.abc import Callable
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import partial
 from math import inf
@@ -226,7 +226,7 @@ class Committer:
             )
         else:
             self._finish_commit(taken, self._write(taken))
-        self._writer.submit(self._follow_up, store).add_done_callback(Future.result)  # logs a defect
+        self._writer.submit(self._follow_up, store).add_done_callback(lambda done: done.result())  # logs a defect
 
     def _write(self, taken: CommitTaken) -> BaseException | None:
         """Return why a commit could not be written."""

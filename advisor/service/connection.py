@@ -73,7 +73,6 @@ class Connection(asyncio.BufferedProtocol):
     """A client. Made by a listener, known to the hub from `connection_made` to `connection_lost`."""
 
     watches_max = 16  # each may cost plans for as long as it stands
-    recorded = True  # answers about networks are shown on the live page
 
     def __init__(self, hub: Service) -> None:
         self.number = 0  # connections are numbered as they come: of two, the newer has the higher number
@@ -113,8 +112,8 @@ class Connection(asyncio.BufferedProtocol):
             self.peer = f"{address[0]}:{address[1]}"
             # The system finds out about a peer that is gone without a word.
             transport.get_extra_info("socket").setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
-        identity = shown_by(transport)
-        self.admit(identity, self._hub.access.grant(identity))
+        self.identity = shown_by(transport)
+        self.grant = self._hub.access.grant(self.identity)
         self._arrived = time.monotonic()
         if not self._hub.add_connection(self):
             self._transport.abort()
@@ -186,10 +185,6 @@ class Connection(asyncio.BufferedProtocol):
         """True when the peer came over the Unix socket, or has shown a token."""
         return self.identity is not None and self.identity[0] != "open"
 
-    def admit(self, identity: Identity, grant: Grant | None) -> None:
-        """Note what the peer has shown of itself, and what it may do for that."""
-        self.identity, self.grant = identity, grant
-
     def answer(self, msgid: int | None, result: AdvisorError | dict[str, Any]) -> None:
         """Send the answer to a request that was taken for later."""
         if isinstance(result, AdvisorError):
@@ -260,10 +255,9 @@ class Connection(asyncio.BufferedProtocol):
     def finish(self) -> None:
         """Close when everything owed is sent."""
         if self._backlog or self._undecoded or self._unanswered:
-            error = Unavailable("the service is stopping", hint="connect again, and send what was not answered")
-            self._backlog.clear()
-            self._transport.write(encode_error(None, error))
-        self._close()
+            self.refuse(Unavailable("the service is stopping", hint="connect again, and send what was not answered"))
+        else:
+            self._close()
 
     @property
     def idle(self) -> bool:

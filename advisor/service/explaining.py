@@ -21,16 +21,11 @@ def sentences(answer: Mapping[str, Any], measure: str | None = None) -> Iterator
     answer: as it comes over the wire, or as a command prints it with `--json`
     measure: what was predicted, where it is known
     """
-    if "networks" in answer:
-        several = f"{len(answer['networks'])} networks that share"
-        yield f"{several} {plural(sum(part['cores_used'] for part in answer['networks']) + answer['spare'], 'core')}."
-        yield from _reasons(answer)
-        for part in answer["networks"]:
-            yield f"Network {part['name']} has {amount(part['guaranteed_per_s'])} records/s while the others run beside it."
-            yield from _sentences_of_plan(part)
-    elif "instances" in answer:
+    if "instances" in answer:
         yield from _sentences_of_plan(answer)
-        yield from _reasons(answer)
+        yield from (_sentence(reason["text"]) for reason in answer.get("why", ()))
+        if answer.get("gap") == 0:
+            yield "It is proved best."
     elif "jobs" in answer:
         yield from (f"Job {job['id']}: {_sentence(job['why'])}" for job in answer["jobs"])
         yield from (f"{component}: {_sentence(text)}" for component, text in answer["assumed"].items())
@@ -83,12 +78,6 @@ def _sentences_of_plan(plan: Mapping[str, Any]) -> Iterator[str]:
               for key, each in known.items() if each["extrapolates"] > 0]  # fmt: skip
     if beyond:
         yield f"Extrapolated: {_listed(beyond)}."
-
-
-def _reasons(answer: Mapping[str, Any]) -> Iterator[str]:
-    yield from (_sentence(reason["text"]) for reason in answer.get("why", ()))
-    if answer.get("gap") == 0:
-        yield "It is proved best."
 
 
 def _expected(value: float, low: float, high: float, unit: str = " s") -> str:

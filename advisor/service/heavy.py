@@ -20,7 +20,7 @@ from advisor.engine.cache import Cache
 from advisor.errors import Unavailable, WorkFailed, from_dict
 from advisor.network import parse
 from advisor.service.logs import event
-from advisor.service.worker import WARM_TEXT, WorkerJob, begin, do_packed
+from advisor.service.worker import WARM_TEXT, begin, do_packed
 
 WARM_AFTER_S = 1.0
 JOBS = 2  # worker processes at a time: one long plan does not hold up a second, and the loop keeps a processor
@@ -63,7 +63,7 @@ class Heavy:
         Raises what it raises; Unavailable when too many requests wait already; WorkFailed at the deadline, or when the process
         died.
         """
-        job = pickle.dumps(WorkerJob(call, given), pickle.HIGHEST_PROTOCOL)
+        job = pickle.dumps((call, given), pickle.HIGHEST_PROTOCOL)
         digest = hashlib.blake2b(job, digest_size=16).digest()
         answer = self._known.get(digest) or await self._run(job)
         if len(answer) <= KNOWN_BYTES_MAX:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import time
+from collections import OrderedDict
 from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any, cast
@@ -70,7 +71,7 @@ class Hub:
         self.backend = backend_of(self)
         self.learning, self.committer = self.backend.learning, self.backend.committer
         self.rates = Rates(time.monotonic(), self._counts())
-        self._strangers: dict[Connection, None] = {}  # in the order of coming
+        self._strangers = OrderedDict[Connection, None]()  # in the order of coming
         self._guess_reported = -GUESSES_REPORTED_S
         self._numbered = 0
         self._verbs: dict[str, Handler] = {
@@ -83,11 +84,9 @@ class Hub:
     def add_connection(self, connection: Connection) -> bool:
         """Take a connection in; False when the service is full or stopping."""
         if connection.grant is None:
-            if len(self._strangers) >= STRANGERS_MAX:
-                first = next(iter(self._strangers))
-                del self._strangers[first]  # at once: many may come in one turn of the loop
-                first.close_now("stranger")
             self._strangers[connection] = None
+            if len(self._strangers) > STRANGERS_MAX:  # the first is out at once: many may come in one turn of the loop
+                self._strangers.popitem(last=False)[0].close_now("stranger")
         if self._full(connection):
             self._drop_slowest(lambda other: True, "made room")
         if self.background.stopping or self._full(connection):
@@ -177,8 +176,8 @@ class Hub:
         """Return the answer to a question when what it is about is here; raises as its handler."""
         if gather is not None:
             await gather()
-        result: Any = self._answered(client, method, params, msgid)
-        return await result() if callable(result) else result
+        result = self._answered(client, method, params, msgid)
+        return await cast("Work", result)() if callable(result) else result
 
     def _answered(self, connection: Connection, method: str, params: Any, msgid: int | None) -> Any:
         """Return what the handler of a verb answers, see `Handler`; raises as that does."""
@@ -214,7 +213,7 @@ class Hub:
                 self.background.spawn(self._refuse_guess, connection, msgid)
                 return None
             self._strangers.pop(connection, None)
-            connection.admit(identity, grant)
+            connection.identity, connection.grant = identity, grant
             grant.refuse_forbidden("hello", params)
         answer: dict[str, Any] = {
             "protocol": PROTOCOL_VERSION,
@@ -290,7 +289,11 @@ class Hub:
             "commits": sum(self.measures.commit_s.counts),
             "commit_mean_s": self.measures.commit_s.mean,
             "kernels": kernels.states(),
-            "watching": self.watching.status(),
+            "watching": {
+                "watches": len(self.watching),
+                "notifications": dict(self.measures.notifications),
+                "replans": dict(self.measures.replans),
+            },
             **self.backend.health(),
         }
 

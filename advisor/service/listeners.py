@@ -86,8 +86,6 @@ def tcp_sockets(field: str, address: Address) -> list[socket.socket]:
         for family, _, _, _, where in dict.fromkeys(found):
             listener = socket.create_server((where[0], port, *where[2:]), family=family, backlog=BACKLOG)
             made.append(listener)
-            # Its connections send at once: else an answer in two parts waits for a peer's delayed acknowledgement.
-            listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             listener.setblocking(False)
             port = listener.getsockname()[1]  # port 0: the second family takes what the first was given
     except OSError as error:
@@ -206,16 +204,11 @@ class Listeners:
                 self._made[0].unlink()
 
 
-def raise_descriptors(connections: int) -> None:
-    """Lift the process's soft limit of descriptors to what so many connections need, as far as the hard one allows."""
+def raise_descriptors(connections: int) -> int:
+    """Lift the soft limit of descriptors as far as needed and allowed; return how many of the connections have one."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     wanted = connections + DESCRIPTORS_RESERVED
     if soft != resource.RLIM_INFINITY and soft < wanted:
-        wanted = wanted if hard == resource.RLIM_INFINITY else min(wanted, hard)
-        resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
-
-
-def descriptors_for(connections: int) -> int:
-    """Return for how many of so many connections there are descriptors, beside those that others need."""
-    soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
-    return connections if soft == resource.RLIM_INFINITY else max(1, min(connections, soft - DESCRIPTORS_RESERVED))
+        wanted = soft = wanted if hard == resource.RLIM_INFINITY else min(wanted, hard)
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+    return max(1, min(connections, wanted - DESCRIPTORS_RESERVED))

@@ -16,7 +16,7 @@ from advisor.service.hub import Hub
 class LocalClient:
     """One client; handlers have it in the place of a connection. `notify` takes each item of a notification."""
 
-    ended, reads, recorded = False, True, False
+    ended, reads = False, True
     number = 0  # connections are numbered from 1
     path = ("local", 0)
     watches_max = NETWORKS_MAX

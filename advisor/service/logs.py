@@ -11,8 +11,9 @@ import os
 import select
 import sys
 from datetime import UTC, datetime
-from logging.handlers import QueueHandler, QueueListener
+from logging.handlers import QueueHandler
 from queue import Full, Queue
+from threading import Thread
 from typing import Any, cast
 
 log = logging.getLogger("advisor.service")
@@ -70,24 +71,23 @@ class TextLines(logging.Formatter):
 
 
 class BoundedLines(QueueHandler):
-    """Hands lines to a thread that writes them to a file descriptor, so that no logger waits for whoever reads them."""
+    """Hands lines to a thread that writes them to a file descriptor, so that no logger waits for whoever reads them.
+
+    The thread is no handler's: one that hangs would keep its lock from the interpreter's end.
+    """
 
     def __init__(self, descriptor: int) -> None:
         super().__init__(Queue[logging.LogRecord](HELD_LINES_MAX))
-        self._no_room, self._writer = 0, _Writer(descriptor)
-        QueueListener(self.queue, cast("Any", self._writer)).start()  # its thread ends with the process
-
-    @property
-    def dropped(self) -> int:
-        """Lines that had no room, or could not be written."""
-        return self._no_room + self._writer.unwritten
+        self._descriptor = descriptor
+        self.dropped = 0  # lines that had no room, or could not be written
+        Thread(target=self._write_lines, name="log", daemon=True).start()
 
     def enqueue(self, record: logging.LogRecord) -> None:
         """Hold a record's line until it is written; drop and count it where too many are held."""
         try:
             self.queue.put_nowait(record)
         except Full:
-            self._no_room += 1
+            self.dropped += 1
 
     def flush(self) -> None:
         """Wait until all lines are written, `FLUSH_S` at most."""
@@ -95,24 +95,19 @@ class BoundedLines(QueueHandler):
         with lines.all_tasks_done:
             lines.all_tasks_done.wait_for(lambda: not lines.unfinished_tasks, FLUSH_S)
 
-
-class _Writer:
-    """Writes lines past `sys.stderr`; no handler: a thread that hangs would keep their locks from the interpreter's end."""
-
-    def __init__(self, descriptor: int) -> None:
-        self._descriptor, self.unwritten = descriptor, 0
-
-    def handle(self, record: logging.LogRecord) -> None:
-        """Write a line."""
-        line = f"{record.msg}\n".encode(errors="backslashreplace")
-        try:
-            while line:
-                try:
-                    line = line[os.write(self._descriptor, line) :]
-                except BlockingIOError:  # somebody else has made what both of them write to non-blocking
-                    select.select([], [self._descriptor], [])
-        except OSError:  # whoever read has gone
-            self.unwritten += 1
+    def _write_lines(self) -> None:
+        lines = cast("Queue[logging.LogRecord]", self.queue)
+        while True:
+            line = f"{lines.get().msg}\n".encode(errors="backslashreplace")
+            try:
+                while line:
+                    try:
+                        line = line[os.write(self._descriptor, line) :]
+                    except BlockingIOError:  # somebody else has made what both of them write to non-blocking
+                        select.select([], [self._descriptor], [])
+            except OSError:  # whoever read has gone
+                self.dropped += 1
+            lines.task_done()
 
 
 def lines_dropped() -> int:

@@ -26,8 +26,6 @@ from advisor.service.measures import Histogram
 # One line a counter of the engine: total, metric, help.
 ENGINE_COUNTERS = (
     ("rows_accepted", "advisor_rows_accepted", "Rows accepted"),
-    ("rows_failed", "advisor_rows_failed", "Rows of failed runs: counted, not learned"),
-    ("rows_unfinished", "advisor_rows_unfinished", "Rows of runs not yet ended: counted, not learned"),
     ("batches_replayed", "advisor_batches_replayed", "Numbered batches that came again and were not folded again"),
     ("gaps", "advisor_sequence_gaps", "Numbered batches refused because one before them is missing"),
     ("forgets", "advisor_forgets", "Requests to forget a component"),
@@ -70,6 +68,8 @@ NUMBERS: tuple[tuple[type[Any], str, str, Value], ...] = (
      lambda hub: hub.backend.held().model_bytes_max),
     (GAUGE, "advisor_model_memory_used_bytes", "Bytes that learners take",
      lambda hub: hub.backend.held().model_bytes),
+    (GAUGE, "advisor_profiles", "Runs of tasks whose profile is kept", lambda hub: len(hub.engine.profiles.runs)),
+    (COUNTER, "advisor_profiles_dropped", "Profiles that gave way", lambda hub: hub.engine.profiles.gave_way),
     (GAUGE, "advisor_watches", "Networks watched", lambda hub: len(hub.watching)),
     (GAUGE, "advisor_connections", "Connections open", lambda hub: len(hub.connections)),
     (GAUGE, "advisor_queue_depth", "Answers held back until a commit", lambda hub: hub.committer.answers_waiting),
@@ -84,25 +84,14 @@ NUMBERS: tuple[tuple[type[Any], str, str, Value], ...] = (
      lambda hub: hub.committer.failure is None if hub.committer.durable_storage else None),
     (GAUGE, "advisor_rows_uncommitted", "Rows folded, not yet in a commit", lambda hub: hub.committer.rows_waiting),
 )  # fmt: skip
-# Numbers that are worked out together: what they come from; of each its type, metric, help and key.
-TOGETHER: tuple[tuple[Counts, tuple[tuple[type[Any], str, str, str], ...]], ...] = (
-    (lambda hub: hub.engine.profiles.held(), (
-        (GAUGE, "advisor_profiles", "Runs of tasks whose profile is kept", "runs"),
-        (COUNTER, "advisor_profiles_dropped", "Profiles that gave way", "gave_way"),
-        (GAUGE, "advisor_profile_nodes", "Call paths of all profiles", "nodes"),
-        (GAUGE, "advisor_profile_instances", "Task instances made or begun, and not ended", "instances"),
-        (GAUGE, "advisor_profile_events_waiting", "Task events that wait for other threads' streams", "events_waiting"),
-        (GAUGE, "advisor_profile_bytes", "Bytes of the profiles' tables and of the events that wait", "bytes"),
-    )),
-    # What became of the predictions that were scored: sums, so that any span of time can be asked for its rate.
-    (lambda hub: hub.backend.held().ledger, (
-        (COUNTER, "advisor_scores", "Answers scored when their measurement came", "scores"),
-        (COUNTER, "advisor_scores_covered", "Of these, answers whose interval at 0.9 held the measurement", "covered"),
-        (COUNTER, "advisor_score_error", "Sum of |t - predicted| / max(t, predicted) over the scored answers", "error"),
-        # A sum of what may be negative is no counter; that of a Prometheus type would be called _sum.
-        (GAUGE, "advisor_score_bias", "Sum of (predicted - t) / max(t, predicted) over the scored answers", "bias"),
-    )),
-)  # fmt: skip
+# What became of the predictions that were scored: sums, so that any span of time can be asked for its rate.
+SCORES: tuple[tuple[type[Any], str, str, str], ...] = (
+    (COUNTER, "advisor_scores", "Answers scored when their measurement came", "scores"),
+    (COUNTER, "advisor_scores_covered", "Of these, answers whose interval at 0.9 held the measurement", "covered"),
+    (COUNTER, "advisor_score_error", "Sum of |t - predicted| / max(t, predicted) over the scored answers", "error"),
+    # A sum of what may be negative is no counter; that of a Prometheus type would be called _sum.
+    (GAUGE, "advisor_score_bias", "Sum of (predicted - t) / max(t, predicted) over the scored answers", "bias"),
+)
 # One line a family of numbers: type, metric, label, help, the numbers by the label's value.
 FAMILIES: tuple[tuple[type[Any], str, str, str, Counts], ...] = (
     (COUNTER, "advisor_rows_refused", "reason", "Rows refused, by reason", _refused("refused.")),
@@ -147,10 +136,9 @@ class HubCollector(Collector):
         for kind, name, about, value in NUMBERS:
             if (found := value(hub)) is not None:
                 yield kind(name, about, value=found)
-        for of, numbers in TOGETHER:
-            held = of(hub)
-            for kind, name, about, key in numbers:
-                yield kind(name, about, value=held[key])
+        ledger = hub.backend.held().ledger
+        for kind, name, about, key in SCORES:
+            yield kind(name, about, value=ledger[key])
         for kind, name, label, about, of in FAMILIES:
             yield family(kind, name, label, about, of(hub))
         about = "Seconds of a commit to the state file"

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import ipaddress
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple, cast
 
 from advisor.domain.names import checked_name
+from advisor.domain.rows import is_number
 from advisor.errors import InvalidValue, closest, not_one_of
 
 PORT_MAX = 65_535
@@ -17,12 +19,8 @@ EVERY_NETWORK = "*"
 RAY = "ray"
 BEYOND = ("tcp", "http", "snet")  # what may be let out of this machine without its guards
 TARGETS = ("throughput_per_s", "latency_s")
-# What may be asked of a network's advice, and what reads it.
-ADVISED: Mapping[str, Callable[[str], Any]] = {
-    "cores": int, "objective": str, **dict.fromkeys(TARGETS, float), "arrival_per_s": float, "instances_max": int, "turns": str,
-    "level": float, "follow": str, "wait_s": float, "change_s": float,
-}  # fmt: skip
 FOLLOWED = ("follow", "wait_s", "change_s")  # of a load that is read, and not of a plan
+ADVISED = ("cores", "objective", *TARGETS, "arrival_per_s", "instances_max", "turns", "level", *FOLLOWED)
 SECONDS_MAX = 86_400.0  # of a wait or a change: a load of a day ago is another load
 
 
@@ -98,21 +96,21 @@ class Advise(NamedTuple):
 class FollowedLoad(NamedTuple):
     """A Prometheus whose queries report a network's load, the longest wait of a record, and the seconds a change takes."""
 
-    url: str
-    wait_s: float
-    change_s: float
+    url: Any = ""
+    wait_s: float = 60.0
+    change_s: float = 30.0
 
 
 def _followed(key: str, found: dict[str, Any]) -> FollowedLoad | None:
     """Take the keys of a load from those of a network's advice."""
-    given = {name: found.pop(name) for name in FOLLOWED if name in found}
+    given = {name: found.pop(each) for each, name in zip(FOLLOWED, FollowedLoad._fields, strict=True) if each in found}
     if not given:
         return None
-    follow = FollowedLoad(given.get("follow", ""), given.get("wait_s", 60.0), given.get("change_s", 30.0))
-    if not follow.url.startswith(("http://", "https://")):
+    follow = FollowedLoad(**given)
+    if not str(follow.url).startswith(("http://", "https://")):
         raise InvalidValue(f"{key}: follow", follow.url, "the address of a Prometheus", "e.g. http://127.0.0.1:9090")
     for name in FOLLOWED[1:]:
-        if not 0.0 <= getattr(follow, name) <= SECONDS_MAX:
+        if not is_number(getattr(follow, name)) or not 0.0 <= getattr(follow, name) <= SECONDS_MAX:
             raise InvalidValue(f"{key}: {name}", getattr(follow, name), f"seconds from 0 to {SECONDS_MAX:g}")
     if set(found) & {"objective", *TARGETS}:
         raise InvalidValue(f"{key}: follow", follow.url, "no objective or target beside it", "the load is the target")
@@ -133,13 +131,8 @@ def parse_advise(key: str, value: Any) -> Advise:
     for word in words.split(","):
         name, said, text = word.partition(":")
         if name not in ADVISED or not said:
-            raise InvalidValue(key, word, f"NAME:VALUE with one of {', '.join(ADVISED)}", closest(name, tuple(ADVISED)))
-        try:
-            found[name] = ADVISED[name](text)
-        except ValueError:
-            raise InvalidValue(
-                f"{key}: {name}", text, "a whole number" if ADVISED[name] is int else "a number"
-            ) from None
+            raise InvalidValue(key, word, f"NAME:VALUE with one of {', '.join(ADVISED)}", closest(name, ADVISED))
+        found[name] = _number_or_text(text)
     follow = _followed(key, found)
     target = {name: found.pop(name) for name in TARGETS if name in found}
     if target:
@@ -149,6 +142,13 @@ def parse_advise(key: str, value: Any) -> Advise:
     except InvalidValue as error:
         raise InvalidValue(f"{key}: {error.field}", error.value, str(error.bound), error.hint or "") from error
     return Advise(network if network == EVERY_NETWORK else checked_name("network", network), found, follow)
+
+
+def _number_or_text(text: str) -> Any:
+    for kind in (int, float):
+        with suppress(ValueError):
+            return kind(text)
+    return text
 
 
 def _advice(key: str, value: Any) -> tuple[Advise, ...]:

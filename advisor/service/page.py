@@ -21,14 +21,11 @@ from advisor.domain.limits import NAME_BYTES_MAX
 from advisor.errors import AdvisorError, InvalidValue, TooLarge, UnknownComponent, UnknownNetwork
 from advisor.pictures import views
 from advisor.pictures.pages import board
-from advisor.service.answers import RecentAnswer
 from advisor.service.hub import Hub
 from advisor.service.turns import others_first
 
 NEWS_AGE_S = 1.0  # news are sent again for so long: people read no faster
 ROWS_A_PAGE = 24
-SEARCHED_INLINE = 2_048  # components searched in a turn, a millisecond; more of them are searched in a thread
-NAMES_REPORTED = 4  # of networks, of bottlenecks of one answer
 ASKED_LETTERS = 400  # of a text that is searched, of a name
 NUMBER_DIGITS_MAX = 12  # of a page, or of a version: seconds since 1970, and then one a second
 
@@ -104,7 +101,7 @@ class LivePage:
     def _answers(self) -> dict[str, Any]:
         answers = self._hub.planner.answers
         return {
-            "answers": [_reported(kept) for kept in answers.newest()],
+            "answers": answers.newest(),
             "choices": answers.choices(),
         }
 
@@ -117,8 +114,7 @@ class LivePage:
         text, page = _text(request, "find"), _number(request, "page")
         advisor = self._hub.engine.advisor
         search = partial(views.found, advisor, text, len(advisor.components.slots.names))
-        small = len(advisor.components.slots.names) <= SEARCHED_INLINE
-        slots = search() if small else await to_thread.run_sync(search)
+        slots = await to_thread.run_sync(search)
         pages = max(1, -(-len(slots) // ROWS_A_PAGE))
         page = min(page, pages - 1)
         rows: list[dict[str, Any]] = []
@@ -133,41 +129,17 @@ class LivePage:
         return views.view(self._hub.engine.advisor, _text(request, "name"))
 
 
-def _reported(kept: RecentAnswer) -> dict[str, Any]:
-    """Return an answer as the page shows it."""
-    answer = kept.allocation
-    reported: dict[str, Any] = {
-        "id": kept.id, "at": kept.at, "why": kept.why,
-        "objective": kept.request.get("objective", "throughput"), "cores": kept.request.get("cores"),
-    }  # fmt: skip
-    if kept.network is None:
-        return reported | {
-            "networks": [part["name"] for part in answer["networks"][:NAMES_REPORTED]],
-            "boxes": None,
-        }
-    return reported | {
-        "boxes": len(answer["instances"]),
-        "throughput_per_s": answer["throughput_per_s"], "latency_s": answer["latency_s"],
-        "bottleneck": list(answer["bottleneck"])[:NAMES_REPORTED],
-    }  # fmt: skip
-
-
 async def _answered(question: Question, request: Request) -> Response:
     """Return a question's answer as JSON, or why there is none."""
     refused = _foreign(request)
     if refused is not None:
         return refused
+    status = 200
     try:
         found = await question(request)
-        body = found if isinstance(found, bytes) else as_json(found)
-        return Response(body, media_type="application/json", headers=DATA_HEADERS)
     except AdvisorError as error:
-        return _error(error)
-
-
-def _error(error: AdvisorError) -> Response:
-    body = as_json({"error": str(error), "code": error.code})
-    status = 404 if isinstance(error, NOT_FOUND) else 400
+        found, status = {"error": str(error), "code": error.code}, 404 if isinstance(error, NOT_FOUND) else 400
+    body = found if isinstance(found, bytes) else as_json(found)
     return Response(body, status, media_type="application/json", headers=DATA_HEADERS)
 
 

@@ -4,15 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple, cast
+from typing import Any, NamedTuple
 
 from advisor.domain import limits
 from advisor.domain.curves import TabulatedCurves
-from advisor.domain.networks import network_from_nodes
 from advisor.engine import Advisor
 from advisor.engine.cache import Cache
 from advisor.engine.sharing import NetworkAsked
-from advisor.errors import InvalidValue
 from advisor.models.prediction import LEVEL
 from advisor.planning import Request, plan_request
 from advisor.planning.shares import about
@@ -57,7 +55,7 @@ class Planner:
         return self._read_small(network)
 
     def _read_small(self, network: Spec) -> NetworkKeys:
-        read = self.advisor.network(network) if isinstance(network, str) else network_from_nodes(network)
+        read = self.advisor.network(network)
         return NetworkKeys(read.keys, read.components)
 
     def allocate_at_once(self, network: Spec, request: Mapping[str, Any]) -> dict[str, Any] | None:
@@ -65,13 +63,11 @@ class Planner:
         if not is_small(network):
             return None
         shape = self._read_small(network)
-        names, load, rest = _split(request, shape.components)
-        if not _takes_few_steps(shape, rest):
+        boxes, reach, rest = _curves_asked(shape, request)
+        tables = self.advisor.curve_tables
+        if not _takes_few_steps(shape, rest) or tables.missing(*boxes, **reach) > AT_ONCE_MAX:
             return None
-        asked: dict[str, Any] = {"cores_max": rest["cores"], "level": rest.get("level") or LEVEL}
-        if self.advisor.curve_tables.missing(shape.components, names, load, **asked) > AT_ONCE_MAX:
-            return None
-        curves = self.advisor.curve_tables.curves(shape.components, names, load, **asked)
+        curves = tables.curves(*boxes, **reach)
         return self._planned_here(network, curves, rest)
 
     def _planned_here(self, network: Spec, curves: TabulatedCurves, request: dict[str, Any]) -> dict[str, Any]:
@@ -124,17 +120,16 @@ class Planner:
         return await self.heavy.run(worker.reconsider_one, network, curves, rest, *question)
 
     async def _curves(self, shape: NetworkKeys, request: Mapping[str, Any]) -> tuple[TabulatedCurves, dict[str, Any]]:
-        names, load, rest = _split(request, shape.components)
-        cores_max = request.get("cores") or limits.ALLOCATE_CORES_MAX
-        level = request.get("level") or LEVEL
-        asked: dict[str, Any] = {"cores_max": cores_max, "level": level}
-        if self.advisor.curve_tables.missing(shape.components, names, load, **asked) > AT_ONCE_MAX:
-            reach = self.advisor.curve_tables.reach(shape.components, names, cores_max)
+        boxes, reach, rest = _curves_asked(shape, request)
+        tables = self.advisor.curve_tables
+        if tables.missing(*boxes, **reach) > AT_ONCE_MAX:
+            names, load = boxes[1:]
+            most = tables.reach(shape.components, names, reach["cores_max"])
             for box in shape.components:  # rows that come meanwhile are in the later ones
-                called, loaded = ({box: of[box]} if box in of else {} for of in cast("Any", (names, load)))
-                self.advisor.curve_tables.curves([box], called, loaded, cores_max=reach, level=level)
+                called, loaded = ({box: of[box]} if box in of else {} for of in (names, load))
+                tables.curves([box], called, loaded, cores_max=most, level=reach["level"])
                 await others_first()
-        return self.advisor.curve_tables.curves(shape.components, names, load, **asked), rest
+        return tables.curves(*boxes, **reach), rest
 
 
 def _takes_few_steps(shape: NetworkKeys, request: Mapping[str, Any]) -> bool:
@@ -148,14 +143,14 @@ def _takes_few_steps(shape: NetworkKeys, request: Mapping[str, Any]) -> bool:
     )
 
 
-def _split(
-    request: Mapping[str, Any], boxes: Sequence[str] | None
-) -> tuple[dict[str, str], dict[str, float], dict[str, Any]]:
-    """Return which component each box runs, the load of each, and what is left for the planner."""
+def _curves_asked(
+    shape: NetworkKeys, request: Mapping[str, Any]
+) -> tuple[tuple[Any, ...], dict[str, Any], dict[str, Any]]:
+    """Return what the curves of a request are asked with, by place and by name, and what is left for the planner."""
     rest = dict(request)
-    names, load = rest.pop("components", {}), rest.pop("load", {})
-    if boxes is not None:
-        unknown = sorted((set(names) | set(load)) - set(boxes))
-        if unknown:
-            raise InvalidValue("components" if unknown[0] in names else "load", unknown[0], "a box of the network")
-    return names, load, rest
+    boxes = shape.components, rest.pop("components", {}), rest.pop("load", {})
+    return (
+        boxes,
+        {"cores_max": rest.get("cores") or limits.ALLOCATE_CORES_MAX, "level": rest.get("level") or LEVEL},
+        rest,
+    )

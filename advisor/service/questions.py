@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import replace
-from math import prod
-from typing import Any, TypeVar, cast
+from typing import Any, cast
 
 import numpy as np
 
@@ -21,62 +20,49 @@ from advisor.service.exporting import page
 from advisor.service.turns import others_first
 from advisor.service.worker import Spec
 
-Answer = TypeVar("Answer", bound=Callable[..., Any])
-
 # A text of this size is read within 2 ms; larger ones are read by a worker process.
 INLINE_TEXT_BYTES_MAX = 1024
 INLINE_NODES_MAX = 64
 ALLOCATE_OPTIONS = tuple(key for key in m.Allocate.verb.keys if key not in ("network", "evidence", "fresh"))
 STATUS_SLICE = 16  # components reported at a time, within 5 ms where all of them are solved first
-ANSWERS: dict[str, Callable[[Engine, Any], Any]] = {  # by verb, what answers at once; here as the advisor does
-    verb: lambda engine, params, verb=verb: getattr(engine.advisor, verb)(**params.given())
-    for verb in ("choose_together", "flow", "predict_run")
-}
 
 
-def answers(question: Answer) -> Answer:
-    """Have a function of engine and parameters answer the verb that it is called like."""
-    ANSWERS[question.__name__] = question
-    return question
-
-
-@answers
 def predict(engine: Engine, params: m.Predict) -> Prediction:
     """Raises as `Advisor.predict`."""
     points: Any = params.predictor
     if params.prior and isinstance(points, list) and params.component not in engine.advisor.components.slots.components:
-        points = [prod(point) if isinstance(point, list) else point for point in cast("list[Any]", points)]
+        points = [np.prod(point) for point in cast("list[Any]", points)]
     found = engine.advisor.predict(**params.given(predictor=points))
     if np.ndim(found.elapsed_s) > 1:
         raise InvalidValue("predictor", "points of several values", "1 a point, as the component's first row had")
     return found
 
 
-@answers
-def choose_cores(engine: Engine, params: m.ChooseCores) -> dict[str, Any]:
-    """Raises as `Advisor.choose_cores`."""
-    return engine.advisor.choose_cores(**params.given()).as_dict()
-
-
-@answers
 def suggest(engine: Engine, params: m.Suggest) -> Any:
     """Raises as `Advisor.suggest`."""
     return engine.advisor.suggest(**params.given()).as_wire()
 
 
-@answers
 def export(engine: Engine, params: m.Export) -> dict[str, Any]:
     """Raises as `exporting.page`."""
     state, following = page(engine, params.after)
     return {"state": state, "next": following}
 
 
-@answers
 def profile(engine: Engine, params: m.ProfileAsked) -> dict[str, Any]:
     """Raises as `Profiles.answer`."""
     return engine.profiles.answer(
         params.producer, params.incarnation, nodes=params.nodes, diagnosis=params.diagnosis, ended=params.ended
     )  # fmt: skip
+
+
+ANSWERS: dict[str, Callable[[Engine, Any], Any]] = {  # by verb, what answers at once; the first as the advisor does
+    **{
+        verb: lambda engine, params, verb=verb: getattr(engine.advisor, verb)(**params.given())
+        for verb in ("choose_together", "flow", "predict_run")
+    },
+    **{answer.__name__: answer for answer in (predict, suggest, export, profile)},
+}
 
 
 def allocation_asked(advisor: Advisor, params: m.Allocate) -> tuple[Spec, dict[str, Any]]:
@@ -88,17 +74,10 @@ def allocation_asked(advisor: Advisor, params: m.Allocate) -> tuple[Spec, dict[s
     request = {key: value for key in ALLOCATE_OPTIONS if (value := getattr(params, key)) is not None}
     if isinstance(params, m.Watch):
         request.pop("current", None)  # what the runtime has changes with each advice
+    network = _spec_of(advisor, cast("Spec | int", params.network))
     if advisor.components.flows.keeps(params.network):
-        return of_stored(advisor, cast("int | str", params.network), request)
-    return _spec_of(advisor, cast("Spec | int", params.network)), request
-
-
-def of_stored(advisor: Advisor, network_id: int | str, options: Mapping[str, Any]) -> tuple[Spec, dict[str, Any]]:
-    """Return the definition of a network that is kept by id, and a request filled with what was learned of its flow.
-
-    Raises UnknownNetwork.
-    """
-    return advisor.components.flows.definition(network_id), filled(options, advisor.flow(network_id))
+        request = filled(request, advisor.flow(cast("int | str", params.network)))
+    return network, request
 
 
 def together_asked(advisor: Advisor, params: m.AllocateTogether) -> list[NetworkAsked]:

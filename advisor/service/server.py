@@ -22,7 +22,7 @@ from advisor import __version__, kernels
 from advisor.domain.limits import PRODUCERS_MAX
 from advisor.engine import Engine
 from advisor.engine.learners import MODEL_MEMORY_BYTES
-from advisor.errors import AdvisorError, InvalidValue
+from advisor.errors import InvalidValue
 from advisor.protocol.snet_resources import LOGICAL_MAX
 from advisor.service import listeners
 from advisor.service.access import tls_context
@@ -81,7 +81,7 @@ async def serve(
     if config.sharded and hub_of is None:
         raise InvalidValue("engine", config.engine, "here", "advisor.cluster.serving.serve runs shards on Ray")
     stop = stop or anyio.Event()
-    room = listeners.descriptors_for(config.connections_max)
+    room = listeners.raise_descriptors(config.connections_max)
     if room < config.connections_max:
         event(logging.WARNING, "fewer connections, for want of descriptors", connections_max=room, hint="ulimit -n")
         config = replace(config, connections_max=room)
@@ -103,30 +103,20 @@ def run(config: Config, serve: Callable[..., Awaitable[None]] = serve) -> None:
     logs = to_stderr(config.log_level)
     if not config.compiled:
         kernels.stay_interpreted()
-    listeners.raise_descriptors(config.connections_max)
     gc.freeze()
     gc.set_threshold(GC_OBJECTS, 20, 20)
     sys.setswitchinterval(SWITCH_S)
 
     async def main() -> None:
         stop = anyio.Event()
-        failures: list[AdvisorError] = []
-        with anyio.open_signal_receiver(signal.SIGTERM, signal.SIGINT) as signals:
 
-            async def obey() -> None:
-                async for number in signals:
-                    event(logging.INFO, "stopping", signal=signal.Signals(number).name)
-                    stop.set()
+        def obey(number: signal.Signals) -> None:
+            event(logging.INFO, "stopping", signal=number.name)
+            stop.set()
 
-            async with anyio.create_task_group() as group:
-                group.start_soon(obey)
-                try:
-                    await serve(config, stop=stop)
-                except AdvisorError as failure:  # raised below, by itself and not in a group
-                    failures.append(failure)
-                group.cancel_scope.cancel()
-        if failures:
-            raise failures[0]
+        for number in (signal.SIGTERM, signal.SIGINT):
+            asyncio.get_running_loop().add_signal_handler(number, obey, number)
+        await serve(config, stop=stop)
 
     try:
         anyio.run(main)

@@ -7,16 +7,13 @@ a bound of time until the loop has read again.
 from __future__ import annotations
 
 import asyncio
-import time
 from collections import deque
 from collections.abc import Callable, Hashable
 from contextvars import ContextVar
-from functools import partial
 from typing import Generic, TypeVar
 
 import anyio.lowlevel
 
-LONG_S = 0.005  # of a turn: whoever waits for the next one waits long
 OUT_OF_TURN_S = 0.002  # of work until the loop has read: a question of each of a thousand connections would be seconds
 T = TypeVar("T")
 Path = tuple[Hashable, ...]
@@ -57,9 +54,8 @@ class WorkTurns:
     """The turns of a service: one at a time, and what has come over the sockets goes between."""
 
     def __init__(self) -> None:
-        self._waiting: Rounds[Callable[[], None]] = Rounds()
+        self._waiting: Rounds[Callable[[], object]] = Rounds()
         self._out_of_turn_s = 0.0
-        self.long = False  # whether the last turn took long
         self.free = True  # True when nobody waits for a turn, and none was taken since the loop last read
         self.may_ask = True  # while what is no batch may be worked on at once, in a turn or out of it
         self.awaited = False  # while somebody waits for a turn
@@ -73,7 +69,7 @@ class WorkTurns:
             loop = asyncio.get_running_loop()
             loop.call_soon(loop.call_soon, self._next)  # behind what the loop finds readable now
 
-    def request_turn(self, path: Path, turn: Callable[[], None]) -> None:
+    def request_turn(self, path: Path, turn: Callable[[], object]) -> None:
         """Have `turn` called when it is its turn."""
         self._waiting.push_work(path, turn)
         self.awaited = True
@@ -90,7 +86,7 @@ class WorkTurns:
             self.worked()
             return
         given: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        self.request_turn(path, partial(_give, given))
+        self.request_turn(path, lambda: given.done() or given.set_result(None))
         await given
 
     def _next(self) -> None:
@@ -99,19 +95,12 @@ class WorkTurns:
             turn = self._waiting.pop_next()
             self.awaited = self._waiting.count > 0
             self.worked()
-            began = time.perf_counter()
             turn()
-            self.long = time.perf_counter() - began > LONG_S
 
 
 _own: ContextVar[tuple[WorkTurns, Path] | None] = ContextVar(
     "own", default=None
 )  # of a task: where its turns come from
-
-
-def _give(given: asyncio.Future[None]) -> None:
-    if not given.done():  # nobody waits any more
-        given.set_result(None)
 
 
 async def others_first() -> None:

@@ -134,13 +134,6 @@ class Watching:
         for watch in [each for each in self._watches.values() if each.owner is owner]:
             del self._watches[watch.number]
 
-    def status(self) -> dict[str, Any]:
-        """Return how many watches there are, what they were sent, and what their looks found."""
-        measures = self.measures
-        return {
-            "watches": len(self), "notifications": dict(measures.notifications), "replans": dict(measures.replans),
-        }  # fmt: skip
-
     # -- looks
 
     def notify(self) -> None:

@@ -7,7 +7,7 @@ import os
 import pickle
 import signal
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from typing import Any, NamedTuple
 
@@ -42,13 +42,6 @@ class Wanted(NamedTuple):
     weight: float
 
 
-class WorkerJob(NamedTuple):
-    """What a worker process is to call: a function of this module, and with what."""
-
-    call: Callable[..., Any]
-    given: tuple[Any, ...]
-
-
 def begin(service: int) -> None:
     """Load what a first plan loads, 0.1 s. From now on the process ends with its service, however that ends."""
     if sys.platform == "linux":
@@ -60,11 +53,11 @@ def begin(service: int) -> None:
 
 
 def do_packed(data: bytes) -> bytes:
-    """Do a job that is a pickle, and return its answer as bytes."""
-    job: WorkerJob = pickle.loads(data)  # noqa: S301 - from our own service
+    """Do a job, the pickle of a function of this module and its arguments; return its answer as bytes."""
+    call, given = pickle.loads(data)  # noqa: S301 - from our own service
     answer: Answer
     try:
-        answer = True, job.call(*job.given)
+        answer = True, call(*given)
     except AdvisorError as error:
         answer = False, error.as_dict()
     return pickle.dumps(answer, pickle.HIGHEST_PROTOCOL)

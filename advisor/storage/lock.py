@@ -33,10 +33,8 @@ class StateLock:
         # the file's own name, behind all symbolic links: what lies beside the state lies beside this
         self.path = path.resolve()
         self._given = path
-        folders = [folder for folder in (path.parent, *path.parent.parents) if not folder.exists()]
         with suppress(OSError):  # to open the file says what is wrong
             path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        self._made = folders
         self._watched: dict[str, tuple[int, ...]] = {}
         self.busy = threading.Lock()  # held while the owner changes the files
         self._descriptor = _locked(self.path)
@@ -94,13 +92,11 @@ class StateLock:
             )  # fmt: skip
 
     def remove_if_empty(self) -> None:
-        """Remove a file that was made for the lock, and that nothing was written to, and then the folders that were made."""
+        """Remove a file that was made for the lock, and that nothing was written to."""
         with suppress(OSError):
             found = os.fstat(self._descriptor)
             if found.st_size == 0 and FOUND(os.stat(self.path)) == FOUND(found):
                 os.unlink(self.path)
-                for folder in self._made:
-                    folder.rmdir()
 
     def close(self) -> None:
         """Give the lock back, and watch nothing more."""

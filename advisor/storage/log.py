@@ -21,7 +21,6 @@ from pathlib import Path
 import msgspec
 
 from advisor.engine.frames import framed, read_frames
-from advisor.errors import StorageFailed
 
 INFIX = "-log-"
 SUFFIX = "-marker"
@@ -120,9 +119,7 @@ class Log:
 
     def close(self) -> None:
         """Close the file."""
-        if self.descriptor >= 0:
-            os.close(self.descriptor)
-            self.descriptor = -1
+        os.close(self.descriptor)
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,16 +134,12 @@ class Marker:
     """The marker of a state that is open for writing."""
 
     def __init__(self, state: Path, *, new: Commit | None = None) -> None:
-        """Open the marker of a state, or make it with a commit that no reply rests on yet; raises StorageFailed."""
+        """Open the marker of a state, or make it with a commit that no reply rests on yet; raises OSError."""
         self.path = marker_path(state)
-        self.descriptor = -1
         self._synced = True
-        try:
-            if new is not None:
-                replace_file(self.path, new.encode().ljust(SECTOR, b"\0") * RECORDS)
-            self.descriptor = os.open(self.path, os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW)
-        except OSError as error:
-            raise _marker_failed(self.path, error) from error
+        if new is not None:
+            replace_file(self.path, new.encode().ljust(SECTOR, b"\0") * RECORDS)
+        self.descriptor = os.open(self.path, os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW)
 
     def fill(self, commit: Commit) -> None:
         """Write a commit into both records, one after the other."""
@@ -155,28 +148,20 @@ class Marker:
         self.sync()
 
     def write_commit(self, commit: Commit, *, other: int = 0) -> None:
-        """Write one record, the one before having been synced; raises StorageFailed."""
+        """Write one record, the one before having been synced; raises OSError."""
         self.sync()
-        try:
-            self._synced = False
-            os.pwrite(self.descriptor, commit.encode(), (commit.number + other) % RECORDS * SECTOR)
-        except OSError as error:
-            raise _marker_failed(self.path, error) from error
+        self._synced = False
+        os.pwrite(self.descriptor, commit.encode(), (commit.number + other) % RECORDS * SECTOR)
 
     def sync(self) -> None:
-        """Have the disk keep the record that was written; raises StorageFailed."""
-        try:
-            if not self._synced:
-                os.fdatasync(self.descriptor)
-            self._synced = True
-        except OSError as error:
-            raise _marker_failed(self.path, error) from error
+        """Have the disk keep the record that was written; raises OSError."""
+        if not self._synced:
+            os.fdatasync(self.descriptor)
+        self._synced = True
 
     def close(self) -> None:
         """Close the file."""
-        if self.descriptor >= 0:
-            os.close(self.descriptor)
-            self.descriptor = -1
+        os.close(self.descriptor)
 
 
 def marker_path(state: Path) -> Path:
@@ -185,14 +170,11 @@ def marker_path(state: Path) -> Path:
 
 
 def read_marker(state: Path) -> Marked | None:
-    """Return the contents of a state's marker; None where there is none. Raises StorageFailed."""
-    path = marker_path(state)
+    """Return the contents of a state's marker; None where there is none. Raises OSError."""
     try:
-        data = path.read_bytes()
+        data = marker_path(state).read_bytes()
     except FileNotFoundError:
         return None
-    except OSError as error:
-        raise _marker_failed(path, error) from error
     found = [_decode_marker(data[at * SECTOR : (at + 1) * SECTOR]) for at in range(RECORDS)]
     whole = [commit for commit in found if commit is not None]
     last = max(whole, key=lambda commit: commit.number, default=None)
@@ -253,10 +235,3 @@ def sync_directory(path: Path) -> None:
         os.fsync(descriptor)
     finally:
         os.close(descriptor)
-
-
-def _marker_failed(path: Path, error: OSError) -> StorageFailed:
-    return StorageFailed(
-        f"the commit marker cannot be written or read: {error.strerror}",
-        field="state", value=str(path), hint="see that the disk has room and may be written",
-    )  # fmt: skip

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 from collections import deque
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -49,9 +50,10 @@ def read_files(path: Path, *, accept_damage: bool) -> StateFiles:
         marked = read_marker(path)  # before the state: a service that commits meanwhile is ahead of it then
         for _ in range(READS_MAX):
             image, inode = read_image(path)
-            log = _log_behind(path, image)
-            if log is not None and (not inode or inode == path.stat().st_ino):
-                break
+            with suppress(FileNotFoundError):  # another image was just finished, and its files were removed
+                log = read_log(path, image.commit, image.before)
+                if not inode or inode == path.stat().st_ino:
+                    break
         else:
             raise StorageFailed("images are written faster than they are read", field="state", value=str(path))
         there = log.commit
@@ -61,27 +63,13 @@ def read_files(path: Path, *, accept_damage: bool) -> StateFiles:
     if not lost and not there.number and any(file.stat().st_size for file in log.ends):
         lost = f"it is empty or gone, and beside it lies the log of one that was not: {path.name}{INFIX}…"
     damaged = (*((lost,) if lost else ()), *image.damaged)
-    return _checked(StateFiles(image, log, damaged), accept_damage)
-
-
-def _log_behind(path: Path, image: Image) -> LogContents | None:
-    """Return the log behind an image; None where another image was just finished, and its files were removed."""
-    try:
-        return read_log(path, image.commit, image.before)
-    except FileNotFoundError:
-        return None
-
-
-def _checked(contents: StateFiles, accept_damage: bool) -> StateFiles:
-    """Return contents; raises StateDamaged where they are damaged and that is not accepted."""
-    if contents.damaged and not accept_damage:
-        parts = "; ".join(contents.damaged[:PARTS_NAMED_MAX]) + (
-            "; …" if len(contents.damaged) > PARTS_NAMED_MAX else ""
-        )
+    if damaged and not accept_damage:
+        more = "; …" if len(damaged) > PARTS_NAMED_MAX else ""
         raise StateDamaged(
-            f"the state is damaged: {parts}", hint="restore a backup, or start with what is whole by --accept-damage"
+            f"the state is damaged: {'; '.join(damaged[:PARTS_NAMED_MAX])}{more}",
+            hint="restore a backup, or start with what is whole by --accept-damage",
         )
-    return contents
+    return StateFiles(image, log, damaged)
 
 
 def keep_aside(path: Path) -> Path:

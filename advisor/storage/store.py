@@ -226,7 +226,7 @@ class Store:
 
     def sync_marker(self) -> None:
         """Have the disk keep what `acknowledge` wrote to the marker, behind the replies; the next one tries again."""
-        with self._lock.busy, suppress(StorageFailed):
+        with self._lock.busy, suppress(OSError):
             if self._marker is not None:
                 self._marker.sync()
 
@@ -316,6 +316,6 @@ class Store:
     def _failed(self, error: OSError) -> StorageFailed:
         """Return the words of what failed."""
         return StorageFailed(
-            f"the state cannot be written: {error.strerror}", field="state", value=str(self.path),
+            f"the state cannot be written: {error.strerror}", field="state", value=str(error.filename or self.path),
             hint="see that the disk has room and may be written",
         )  # fmt: skip

@@ -177,7 +177,7 @@ views.component = name => {
 };
 const noAnswers = () => empty("No answer yet", "The last hundred allocations, and the newest choices of cores, stand here with their reasons. Ask for one:", plans());
 function answerOf(answer) {
-  const what = answer.networks ? answer.objective + " of " + answer.networks.length + " networks" : answer.objective.replace("_",
+  const what = answer.objective.replace("_",
     " ") + " of " + (answer.boxes === 1 ? "one box" : answer.boxes + " boxes");
   const got = answer.throughput_per_s == null ? "" : number(answer.throughput_per_s) + " records/s, " + seconds(answer.latency_s) + " a record";
   const more = tag("details", { "data-key": answer.id }, tag("summary", {}, "Reasons"), tag("ol", { class: "why" }, answer.why.map(text => tag("li", {}, isolated(text)))));

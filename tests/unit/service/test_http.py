@@ -128,12 +128,8 @@ async def test_late_lost_and_illegal_events_are_counted_for_prometheus(tmp_path:
             ("advisor_tasks_ended_total", ""): 1,
             ("advisor_profiles", ""): 1,
             ("advisor_profiles_dropped_total", ""): 0,
-            ("advisor_profile_events_waiting", ""): 1,
-            ("advisor_profile_instances", ""): 1,  # the thread's implicit task
-            ("advisor_profile_nodes", ""): 4,  # the thread, the stub, the task, and where call paths beyond the cap go
         }
         assert {key: found[key] for key in expected} == expected
-        assert found["advisor_profile_bytes", ""] > 0
 
 
 async def test_both_formats_of_metrics_parse(tmp_path: Path) -> None:

@@ -69,8 +69,7 @@ async def test_news_tell_what_changed_since_a_version_and_are_made_once_for_all(
         assert again[0].json()["topics"]["now"] == second["topics"]["now"]
 
 
-async def test_components_are_searched_paged_and_shown(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(page, "SEARCHED_INLINE", 50)
+async def test_components_are_searched_paged_and_shown(tmp_path: Path) -> None:
     async with running(tmp_path, http="127.0.0.1:0") as live:
         peer = await live.peer()
         rows = [[f"c{n:03}", 1.0 + k, 1.0 + k, 1.0] for n in range(60) for k in range(1 + n % 2)]

@@ -344,7 +344,7 @@ def test_a_marker_that_the_disk_does_not_keep_stops_the_next_acknowledgement(
             store.append(b"first")
             store.sync_marker()
             for _ in range(2):
-                with pytest.raises(StorageFailed, match="commit marker cannot be written"):
+                with pytest.raises(StorageFailed, match="state cannot be written"):
                     store.append(b"")
             assert store.acknowledged  # the first; nothing came behind it
         store.append(b"second")

@@ -143,17 +143,15 @@ class AdviceFace:
                     latency_s = known.allocation["latency_s"] if known and known.allocation else None
                     load.add_reading(now, totals, name, latency_s)
 
-    async def advice_of(self, name: str) -> tuple[str, dict[str, Any]] | None:
-        """Return the state of a network's advice and what is reported of it, None where it is not defined; from now on it is
-        planned.
-        """
+    async def advice_of(self, name: str) -> dict[str, Any] | None:
+        """Return what is reported of a network's advice, None where it is not defined; from now on it is planned."""
         if name not in self._defined():
             return None
         self._wanted.add(name)
         report: dict[str, Any] = {"network": name}
         found = self._advice.get(name)
         if found is None or not (found.watch or found.error):
-            return WAITING, report | {"state": WAITING, "why": ["it is not planned yet"]}
+            return report | {"state": WAITING, "why": ["it is not planned yet"]}
         seen: dict[str, Any] = {}
         if found.watch:
             with suppress(InvalidValue):  # it ended meanwhile, for another load or definition
@@ -163,27 +161,24 @@ class AdviceFace:
             best = found.allocation["throughput_per_s"] if found.allocation else 0.0
             report["load"] = load.report(self._clock()) | {"reached": best >= (load.rate_per_s or 0.0)}
         report["asked"] = {key: value for key, value in found.options.items() if key in ASKED}
-        report |= (
-            _advised(found, seen)
-            if found.allocation is not None
-            else {"why": [str((found.error or {}).get("message"))]}
-        )
-        report |= {"error": found.error} if found.error is not None else {}
-        report["state"] = found.state
-        fresh = seen.get("fresh")
-        return found.state, report | (
-            {} if fresh is None else {"fresh": {"planned_at": time.time() - fresh["age_s"], **fresh}}
-        )
+        if found.allocation is not None:
+            report |= _advised(found, seen)
+        else:
+            report["why"] = [str((found.error or {}).get("message"))]
+        if found.error is not None:
+            report["error"] = found.error
+        if "fresh" in seen:
+            report["fresh"] = {"planned_at": time.time() - seen["fresh"]["age_s"], **seen["fresh"]}
+        return report | {"state": found.state}
 
     async def answer(self, request: Request) -> Response:
         """Answer `/advice/NETWORK`."""
-        found = await self.advice_of(request.path_params["network"])
-        if found is None:
+        report = await self.advice_of(request.path_params["network"])
+        if report is None:
             return PlainTextResponse(
                 "no network is defined by this id: a client defines it by define_network\n", status_code=404
             )
-        state, report = found
-        known = state in (ADVISED, IMPOSSIBLE)
+        known = report["state"] in (ADVISED, IMPOSSIBLE)
         headers = {"cache-control": "no-store"} | ({} if known else {"retry-after": "1"})
         return Response(as_json(report), 200 if known else 503, headers, "application/json")
 

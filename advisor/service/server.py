@@ -87,7 +87,9 @@ async def serve(
         config = replace(config, connections_max=room)
     if config.compiled:  # half a second before anybody is served, rather than beside those who are
         await to_thread.run_sync(kernels.load_filled)
-    store = await to_thread.run_sync(_open, config) if config.state is not None and hub_of is None else None
+    store: Store | None = None
+    if config.state is not None and hub_of is None:
+        store = await to_thread.run_sync(partial(Store.open, config.state, accept_damage=config.accept_damage))
     hub: Hub | None = None
     try:
         hub = await to_thread.run_sync(_hub, config, store) if hub_of is None else hub_of(config)
@@ -122,11 +124,6 @@ def run(config: Config, serve: Callable[..., Awaitable[None]] = serve) -> None:
         anyio.run(main)
     finally:
         logs.flush()  # before a command says what went wrong
-
-
-def _open(config: Config) -> Store:
-    assert config.state is not None  # for the type checker: the caller has looked
-    return Store.open(config.state, accept_damage=config.accept_damage)
 
 
 def _close(hub: Hub | None, store: Store | None) -> None:

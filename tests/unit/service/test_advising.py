@@ -14,6 +14,7 @@ import pytest
 from live import running
 from prometheus_client.parser import text_string_to_metric_families as parse_text
 
+from advisor.domain.json_bytes import as_json
 from advisor.engine import Engine
 from advisor.errors import InvalidValue, Unavailable, WorkFailed
 from advisor.protocol.verbs import check_params
@@ -81,9 +82,7 @@ class Adviser:
     async def reported(self, name: str) -> dict[str, Any]:
         found = await self.advice.advice_of(name)
         assert found is not None
-        state, answer = found
-        assert answer["state"] == state
-        return json.loads(json.dumps(answer))
+        return json.loads(as_json(found))
 
     async def looked(self, name: str) -> dict[str, Any]:
         await self.advice.refresh()

@@ -10,9 +10,8 @@ import re
 from pathlib import Path
 from typing import Any
 
+from declarations import completed  # beside this file, from where hooks import
 from mkdocs.structure.files import File, Files
-
-from advisor.protocol.page import completed
 
 ROOT = Path(__file__).parents[1]
 

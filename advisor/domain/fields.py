@@ -196,22 +196,6 @@ def _of_several(parts: list[Any]) -> str:
     return "a number" if {int, float} <= set(parts) else " or ".join(map(bound_of, parts))
 
 
-def words_of(said: Any) -> str:
-    """Return what an annotation takes, as the protocol page says it."""
-    of, parts, notes = taken_apart(said)
-    own = next((note.title or note.description for note in notes if isinstance(note, Meta)), None)
-    if own:
-        return own
-    if of in UNIONS:
-        several = [part for part in parts if part is not NoneType]
-        return words_of(several[0]) if len(several) == 1 else " or ".join(dict.fromkeys(map(words_of, several)))
-    if of is Literal:
-        return "text: " + ", ".join(f"`{word}`" for word in parts)
-    if of in (list, Sequence):
-        return f"array of: {words_of(parts[0])}"
-    return f"map by key of: {words_of(parts[1])}" if of in MAPS else {bool: "boolean"}.get(of) or bound_of(said)
-
-
 def _may_be(said: Any, value: Any) -> bool:
     kinds = kinds_of(said)
     return type(value) in kinds or object in kinds

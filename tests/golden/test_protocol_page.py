@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import ast
 import re
+import runpy
 from pathlib import Path
+from types import SimpleNamespace
 
 import msgpack
 import pytest
@@ -23,12 +25,12 @@ from advisor.protocol import verbs as v
 from advisor.protocol.connection import ClientConnection, RpcRequest, ServerConnection, Singles
 from advisor.protocol.declaring import sent
 from advisor.protocol.encoding import EMPTY, bodies_of_columns, bodies_of_rows, body_of, encode_numbered
-from advisor.protocol.page import LIMITS, completed, frames_of, limit_reasons, verbs_of, wire_errors
 from advisor.protocol.verbs import METHODS, check_params
 
 DOCS = Path(__file__).parents[2] / "docs"
 PAGE, TEXT = ((DOCS / name).read_text(encoding="utf-8") for name in ("protocol.md", "frames.txt"))
-WHOLE = completed(PAGE, TEXT)  # as the site has it
+DECLARATIONS = SimpleNamespace(**runpy.run_path(str(DOCS / "declarations.py")))
+WHOLE = DECLARATIONS.completed(PAGE, TEXT)  # as the site has it
 WORDS = {"nil": "None", "true": "True", "false": "False"}
 INCARNATION = bytes(range(16))
 UNSAID = (
@@ -175,24 +177,26 @@ def test_our_client_understands_what_the_page_answers() -> None:
 
 
 def test_the_whole_page_shows_each_limit_and_each_error() -> None:
-    assert set(LIMITS) <= limit_reasons().keys()
+    assert set(DECLARATIONS.LIMITS) <= DECLARATIONS.limit_reasons().keys()
     stated = {name: int(value) for name, value in re.findall(r"\| `([A-Z_]+_MAX)` \| (\d+) \|", WHOLE)}
-    assert stated == {name: getattr(limits, name) for name in LIMITS}
+    assert stated == {name: getattr(limits, name) for name in DECLARATIONS.LIMITS}
     assert f"the first {limits.FIRST_REFUSALS} " in section(4)
     listed = dict(re.findall(r"^\| `(\w+)` \| (no|yes) \|", WHOLE.split("\n## 7. ")[1], re.MULTILINE))
-    assert listed == {code: "yes" if cls.retry else "no" for code, cls in wire_errors().items()}
+    assert listed == {code: "yes" if cls.retry else "no" for code, cls in DECLARATIONS.wire_errors().items()}
     assert not re.search(r"<!--\w", WHOLE)
 
 
 @pytest.mark.parametrize("page", sorted(DOCS.rglob("*.md")), ids=lambda page: page.name)
 def test_a_mark_of_a_page_names_what_there_is(page: Path) -> None:
-    assert "<!--keys:" not in completed(page.read_text(encoding="utf-8"), TEXT).replace("<!--keys:NAME-->", "")
+    assert "<!--keys:" not in DECLARATIONS.completed(page.read_text(encoding="utf-8"), TEXT).replace(
+        "<!--keys:NAME-->", ""
+    )
 
 
 def test_every_frame_stands_in_a_section() -> None:
     assert len(FRAMES) == len(re.findall(r"^(?:client|service): ", TEXT, re.MULTILINE))
     with pytest.raises(KeyError):
-        frames_of("no section", TEXT)
+        DECLARATIONS.frames_of("no section", TEXT)
 
 
 @pytest.mark.parametrize("name", METHODS)
@@ -205,7 +209,9 @@ def test_a_section_has_the_keys_of_its_verb(name: str) -> None:
 
 
 def test_every_verb_has_one_scope() -> None:
-    scopes = [re.findall(r"`(\w+)`", verbs_of(scope)) for scope in ("open", "read", "write", "teach", "admin")]
+    scopes = [
+        re.findall(r"`(\w+)`", DECLARATIONS.verbs_of(scope)) for scope in ("open", "read", "write", "teach", "admin")
+    ]
     assert sorted(name for names in scopes for name in names) == sorted(METHODS)
 
 

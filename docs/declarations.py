@@ -1,7 +1,7 @@
 """What a page shows of the declarations: keys of verbs, refusals of rows, frames, errors, limits, the verbs of a scope.
 
 A page holds a mark where such a part stands, as ``<!--keys:predict-->``. The site replaces it, and so does
-``python -m advisor.protocol.page docs/protocol.md``, which prints the page.
+``python docs/declarations.py docs/protocol.md``, which prints the page.
 """
 
 from __future__ import annotations
@@ -10,12 +10,17 @@ import inspect
 import math
 import re
 import sys
+from collections.abc import Sequence
 from dataclasses import MISSING, fields
 from pathlib import Path
+from types import NoneType
+from typing import Any, Literal
+
+from msgspec import Meta
 
 from advisor import errors
 from advisor.domain import limits
-from advisor.domain.fields import words_of
+from advisor.domain.fields import MAPS, UNIONS, bound_of, taken_apart
 from advisor.domain.job_pools import JOB_KEYS
 from advisor.domain.rows import ABSENT_U32, ABSENT_U64, BOUNDS, FIELDS, REFUSALS, bound_text
 from advisor.protocol.declaring import meanings
@@ -58,6 +63,22 @@ def keys_of(name: str) -> str:
         default = "required" if defaults[key] is MISSING else _word(defaults[key])
         lines.append(f"| `{key}` | {words_of(what).replace('|', '/')} | {default} | {said[key]} |")
     return "\n".join(["| key | type | default | meaning |", "|---|---|---|---|", *lines] if lines else ())
+
+
+def words_of(said: Any) -> str:
+    """Return what an annotation takes."""
+    of, parts, notes = taken_apart(said)
+    own = next((note.title or note.description for note in notes if isinstance(note, Meta)), None)
+    if own:
+        return own
+    if of in UNIONS:
+        several = [part for part in parts if part is not NoneType]
+        return words_of(several[0]) if len(several) == 1 else " or ".join(dict.fromkeys(map(words_of, several)))
+    if of is Literal:
+        return "text: " + ", ".join(f"`{word}`" for word in parts)
+    if of in (list, Sequence):
+        return f"array of: {words_of(parts[0])}"
+    return f"map by key of: {words_of(parts[1])}" if of in MAPS else {bool: "boolean"}.get(of) or bound_of(said)
 
 
 def verbs_of(scope: str) -> str:

@@ -7,7 +7,6 @@ answered with an error, and the connection lives. A byte stream that is no seque
 
 from __future__ import annotations
 
-import struct
 from collections.abc import Sequence
 from typing import Any, Final, NamedTuple, cast
 
@@ -23,11 +22,7 @@ REQUEST: Final = 0
 RESPONSE: Final = 1
 NOTIFICATION: Final = 2
 METHOD_CHARACTERS_MAX = 64  # the longest method name has 15
-# [1, msgid, nil, {accepted, refused, sequence}], msgid and sequence in one width each.
-_NONE_REFUSED = b"\xa7refused" + pack({"count": 0, "by_code": {}, "first": []}) + b"\xa8sequence\xcf"
-_ACCEPTED = tuple(b"\xc0\x83\xa8accepted" + pack(rows) + _NONE_REFUSED for rows in range(limits.ROWS_BATCH_MAX + 1))
 _ENCODE = msgspec.msgpack.Encoder(enc_hook=plain_form).encode  # answers as they are, in a microsecond
-_U32, _U64 = struct.Struct(">I").pack, struct.Struct(">Q").pack
 
 
 class RpcRequest(NamedTuple):
@@ -162,11 +157,6 @@ def plain_batch(request: RpcRequest) -> PlainBatch | None:
     )
 
 
-def encode_accepted(msgid: int, rows: int, sequence: int) -> bytes:
-    """Return the bytes of the answer to a numbered batch of at most ROWS_BATCH_MAX rows, all accepted."""
-    return b"\x94\x01\xce" + _U32(msgid) + _ACCEPTED[rows] + _U64(sequence)
-
-
 def encode_request(msgid: int, method: str, params: Sequence[Any]) -> bytes:
     """Return the bytes of a call."""
     return pack([REQUEST, msgid, method, params])
@@ -223,7 +213,7 @@ def _request(message: Any) -> RpcRequest:
     if not isinstance(params, list):
         raise MalformedMessage("parameters that are no array", field="params", value=params, bound="an array")
     values = cast("list[Any]", params)
-    if not (_CONTAINERS.isdisjoint(map(type, values)) or _within_depth(values)):
+    if not _within_depth(values):
         raise TooLarge("depth of a message", f"more than {limits.DEPTH_MAX}", limits.DEPTH_MAX)
     return RpcRequest(msgid, method, values)
 
@@ -264,21 +254,14 @@ def _within_depth(params: list[Any]) -> bool:
     """True when the message of `params` nests no deeper than DEPTH_MAX. Rows are left out: each is checked as a row."""
     level: list[Any] = [params]
     for _ in range(limits.DEPTH_MAX - 1):
-        deeper: list[Any] = []
-        for container in level:
-            if type(container) is list:
-                if not _CONTAINERS.isdisjoint(map(type, cast("list[Any]", container))):
-                    for value in cast("list[Any]", container):
-                        if type(value) in _CONTAINERS:
-                            deeper.append(value)  # noqa: PERF401
-                continue
-            for key, value in container.items():
-                if type(value) in _CONTAINERS and key != "rows":
-                    deeper.append(value)
-        if not deeper:
+        level = [value for each in level for value in _items_of(each) if type(value) in _CONTAINERS]
+        if not level:
             return True
-        level = deeper
     return False
+
+
+def _items_of(container: Any) -> Any:
+    return [container[key] for key in container if key != "rows"] if type(container) is dict else container
 
 
 _CONTAINERS = frozenset((list, dict))

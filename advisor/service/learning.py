@@ -24,7 +24,7 @@ from advisor.engine.events import (
 from advisor.errors import Unauthorized, Unavailable, from_dict
 from advisor.protocol import verbs as m
 from advisor.protocol.columns import columns_of_bins
-from advisor.protocol.connection import RpcRequest, encode_accepted, encode_response, plain_batch
+from advisor.protocol.connection import RpcRequest, encode_response, plain_batch
 from advisor.protocol.rows import NameBook, columns_of_rows
 from advisor.protocol.task_events import events_of_params
 from advisor.service.background import LATER, Background, Handler
@@ -37,6 +37,7 @@ from advisor.service.questions import is_small
 from advisor.service.worker import network_of
 
 EMPTY = columns_of(ComponentNames(), [], [], [], [])
+NONE_REFUSED: dict[str, Any] = {"count": 0, "by_code": {}, "first": []}
 
 
 @dataclass(eq=False)
@@ -151,7 +152,8 @@ class Learning:
                     break
                 backlog.popleft()
                 rows += len(batch.rows)
-                answers.append(encode_accepted(batch.msgid, len(batch.rows), batch.sequence))
+                accepted = {"accepted": len(batch.rows), "refused": NONE_REFUSED, "sequence": batch.sequence}
+                answers.append(encode_response(batch.msgid, accepted))
         finally:
             if rows and committer.durable_storage:
                 committer.defer_reply(connection, answers.copy(), rows)

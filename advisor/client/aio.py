@@ -16,9 +16,9 @@ import anyio.abc
 
 from advisor.client.address import parse_address, usual_address, usual_tls, usual_token
 from advisor.client.link import Link
-from advisor.client.outcomes import Answered, Pushed, Stats
+from advisor.client.outcomes import Stats
 from advisor.client.rows import Count, Item, Taken, TakesRows, WhenFull, rows_of
-from advisor.client.session import BATCH_ROWS, BUFFER_ROWS, GREETING, PAUSED, READY, WINDOW_BATCHES, Session
+from advisor.client.session import BATCH_ROWS, BUFFER_ROWS, GREETING, PAUSED, READY, WINDOW_BATCHES, Session, Then
 from advisor.client.verbs import Answer, Awaits
 from advisor.client.watching import Followed
 from advisor.domain.shapes import read
@@ -112,16 +112,11 @@ class AsyncClient(Awaits, TakesRows[Taken[bool], Taken[int]]):
             buffer_rows=buffer_rows, window=window,
         )  # fmt: skip
         self.outbox = self._session.outbox
-        self._answers: dict[int, tuple[anyio.Event, list[Answered]]] = {}
         self.subscriptions = Followed(self._session, self.ask)
         self._group: anyio.abc.TaskGroup | None = None
-        self._link = Link(
-            self._address, context, self._session, linger_s=linger_s, tell=self._tell, reported=self._take_push,
-            failed=self._failed,
-        )  # fmt: skip
+        self._link = Link(self._address, context, self._session, linger_s=linger_s)
         self.wake = self.outbox.notify = self._link.wake
         self._closed = False
-        self._closing: anyio.CancelScope | None = None  # while what is held is sent
 
     def __repr__(self) -> str:
         return f"<AsyncClient: {self.summary}>"
@@ -159,15 +154,12 @@ class AsyncClient(Awaits, TakesRows[Taken[bool], Taken[int]]):
         """
         if self._closed:
             return
-        with anyio.move_on_after(self._close_s if within_s is None else within_s) as waiting:
-            self._closing = waiting
-            if isinstance(self._session.failure, Unauthorized):
-                waiting.cancel()  # it takes nothing of ours, however long we wait
-            await self.drained()
+        with anyio.move_on_after(self._close_s if within_s is None else within_s):
+            await self.drained(unless_refused=True)
             closing = self._session.closing()
             if closing is not None:
                 with suppress(AdvisorError):  # a service that does not know of it forgets us by itself
-                    await self._answer(self._session.call("hello", [closing]), "hello", dict[str, Any], self._close_s)
+                    await self._asked("hello", closing, dict[str, Any], self._close_s)
         self._end()
 
     def _end(self) -> None:
@@ -233,12 +225,14 @@ class AsyncClient(Awaits, TakesRows[Taken[bool], Taken[int]]):
 
     async def greet(self, timeout_s: float | None) -> dict[str, Any]:
         """Return the answer to `hello`."""
-        call = self._session.call("hello", [{"protocol": v.PROTOCOL_VERSION} | sent(v.Hello(token=self._token))])
-        return await self._answer(call, "hello", dict[str, Any], timeout_s)
+        hello = {"protocol": v.PROTOCOL_VERSION} | sent(v.Hello(token=self._token))
+        return await self._asked("hello", hello, dict[str, Any], timeout_s)
 
     async def change(self, body: Body, timeout_s: float | None) -> dict[str, Any]:
         """Make a numbered call in its place among the rows."""
-        return await self._answer(self._session.call_numbered(body), body.method, dict[str, Any], timeout_s)
+        return await self._answer(
+            lambda then: self._session.call_numbered(body, then), body.method, dict[str, Any], timeout_s
+        )
 
     def ask(self, asked: Question, answer: type[Answer]) -> Coroutine[Any, Any, Answer]:
         """Ask the service, and return its answer as that type; raises at once what is wrong with the question."""
@@ -250,11 +244,11 @@ class AsyncClient(Awaits, TakesRows[Taken[bool], Taken[int]]):
         """Return the file descriptor of the connection that stands."""
         return self._link.fileno()
 
-    async def drained(self) -> None:
-        """Wait until nothing that was taken is left, however long that takes."""
+    async def drained(self, *, unless_refused: bool = False) -> None:
+        """Wait until nothing that was taken is left, however long that takes, or until the service refuses this client."""
         self.outbox.seal()
         self._link.wake()
-        while not self.outbox.idle:
+        while not (self.outbox.idle or (unless_refused and isinstance(self._session.failure, Unauthorized))):
             await self._link.progress.wait()
             self.outbox.seal()
             self._link.wake()
@@ -264,25 +258,30 @@ class AsyncClient(Awaits, TakesRows[Taken[bool], Taken[int]]):
     async def _asked(
         self, method: str, params: Mapping[str, Any], answer: type[Answer], timeout_s: float | None
     ) -> Answer:
-        return await self._answer(self._session.call(method, [params]), method, answer, timeout_s)
+        return await self._answer(lambda then: self._session.call(method, [params], then), method, answer, timeout_s)
 
-    async def _answer(self, call: int, method: str, answer: type[Answer], timeout_s: float | None) -> Answer:
+    async def _answer(
+        self, ask: Callable[[Then], int], method: str, answer: type[Answer], timeout_s: float | None
+    ) -> Answer:
         if self._closed or self._group is None:
-            self._session.abandon(call)
             raise ConnectionFailed("the client is closed, or not entered", field="address", value=str(self._address))
-        arrived: list[Answered] = []
+        arrived: list[tuple[AdvisorError | None, Any]] = []
         event = anyio.Event()
-        self._answers[call] = event, arrived
+
+        def then(error: AdvisorError | None, result: Any) -> None:
+            arrived.append((error, result))
+            event.set()
+
+        call = ask(then)
         self._link.wake()
         timeout_s = self.timeout_s if timeout_s is None else timeout_s
         try:
             await self._within(timeout_s, event.wait)
         finally:
-            del self._answers[call]
             self._session.abandon(call)
         if not arrived:
             raise self._why_silent(f"{method} was not answered", timeout_s, UNANSWERED)
-        _, error, result = arrived.pop()
+        error, result = arrived.pop(0)
         if error is not None:
             try:
                 raise error
@@ -313,21 +312,3 @@ class AsyncClient(Awaits, TakesRows[Taken[bool], Taken[int]]):
         if not failure.retry:
             return failure.detached()
         return ConnectionFailed(f"{what}: {failure.message}", field="address", value=address, hint=failure.hint)
-
-    def _tell(self, answer: Answered) -> None:
-        waiting = self._answers.get(answer.call)
-        if waiting is None:
-            self.subscriptions.take_answer(answer)
-        elif not waiting[1]:
-            waiting[1].append(answer)
-            waiting[0].set()
-
-    def _take_push(self, push: Pushed) -> None:
-        if push.params:
-            self.subscriptions.take_push(push.method, push.params[0])
-
-    def _failed(self, error: AdvisorError) -> None:
-        for call in list(self._answers):
-            self._tell(Answered(call, error, None))
-        if self._closing is not None and isinstance(error, Unauthorized):
-            self._closing.cancel()

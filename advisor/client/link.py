@@ -15,7 +15,6 @@ import anyio
 import anyio.abc
 
 from advisor.client.address import TcpAddress, UnixAddress
-from advisor.client.outcomes import Answered, GiveUp, Pause, Pushed, Refused
 from advisor.client.session import GREETING, Session
 from advisor.errors import AdvisorError, ConnectionFailed, RowsRefused
 
@@ -45,17 +44,14 @@ class Link:
     session: Session
     _: KW_ONLY
     linger_s: float  # how long a row waits for others to fill its batch
-    tell: Callable[[Answered], None]  # takes each `Answered`
-    reported: Callable[[Pushed], None]  # takes each `Pushed`
-    failed: Callable[[AdvisorError], None]  # takes an error with which no connection can be had until somebody mends it
 
     def __post_init__(self) -> None:
         self._scope: anyio.CancelScope | None = None  # made by `run`: a scope needs the loop it is on
         self._stopped = False
-        self._answered = False  # on this connection
         self._wake = anyio.Event()
         self._stream: anyio.abc.ByteStream | None = None
         self.progress = anyio.Event()  # set, and replaced, whenever something was answered
+        self.session.warn = lambda why: warn(f"{self.address}: {why}; stats() counts the others")
 
     def wake(self) -> None:
         """There may be something to send."""
@@ -85,17 +81,18 @@ class Link:
     async def _stay_connected(self) -> None:
         attempt = 0
         while not self._stopped:
-            acknowledged, began = self.session.stats.batches_acknowledged, anyio.current_time()
-            self._answered = False
+            before, began = self._answers, anyio.current_time()
             error = await self._connection()
             self.session.disconnected(error)
             self._notify()
-            if not error.retry:
-                self.failed(error)
             # To be greeted is not enough: who is turned away right after it must not come back at once.
-            moved = self._answered or self.session.stats.batches_acknowledged > acknowledged
+            moved = self._answers > before
             attempt = 0 if moved or anyio.current_time() - began > BACKOFF_LAST_S else attempt + 1
             await anyio.sleep(backoff_s(attempt))
+
+    @property
+    def _answers(self) -> int:
+        return self.session.answered + self.session.stats.batches_acknowledged
 
     async def _warn_of_silence(self) -> None:
         """Log that the service cannot be reached, where the client holds rows for it and was never greeted."""
@@ -179,7 +176,6 @@ class Link:
                 await self._wake.wait()
 
     async def _read(self, stream: anyio.abc.ByteStream, group: anyio.abc.TaskGroup) -> AdvisorError:
-        pauses = 0
         owed_before = False
         while True:
             data = b""
@@ -191,30 +187,12 @@ class Link:
                 owed_before = self.session.expecting
                 continue
             owed_before = False
-            before = pauses
-            over, pauses = self._take(data, pauses)
-            if over is not None:
+            pauses = self.session.pauses
+            if (over := self.session.receive_answers(data)) is not None:
                 return over
-            for pause in range(before, pauses):
-                group.start_soon(self._resume_after, backoff_s(pause + 1))
+            if self.session.pauses > pauses:
+                group.start_soon(self._resume_after, backoff_s(self.session.pauses))
             self._notify()
-
-    def _take(self, data: bytes, pauses: int) -> tuple[AdvisorError | None, int]:
-        """Pass on what the bytes say; return why the connection is over, and how many pauses were asked for."""
-        for outcome in self.session.receive_outcomes(data):
-            match outcome:
-                case Answered():
-                    self._answered = True
-                    self.tell(outcome)
-                case Pushed():
-                    self.reported(outcome)
-                case Refused(why):
-                    warn(f"{self.address}: {why}; stats() counts the others")
-                case Pause():
-                    pauses += 1
-                case GiveUp(error):
-                    return error, pauses
-        return None, pauses
 
     async def _resume_after(self, seconds: float) -> None:
         await anyio.sleep(seconds)

@@ -1,12 +1,10 @@
-"""What a session tells: what became of the rows, and what its binding has to do."""
+"""What became of the rows that a client was given."""
 
 from __future__ import annotations
 
 from collections import Counter, deque
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
-
-from advisor.errors import AdvisorError
+from typing import Any
 
 REFUSALS_RETAINED = 8  # refused rows kept with their reasons, the latest
 
@@ -55,39 +53,3 @@ class Stats:
     def rows_held(self) -> int:
         """Rows not yet acknowledged."""
         return self.rows_offered - self.rows_acknowledged - self.rows_rejected - self.rows_dropped
-
-
-class Answered(NamedTuple):
-    """A call has its answer."""
-
-    call: int
-    error: AdvisorError | None
-    result: Any
-
-
-class Pushed(NamedTuple):
-    """The service tells something by itself."""
-
-    method: str
-    params: list[Any]
-
-
-class Pause(NamedTuple):
-    """The service cannot take batches now: back off, then `resume`."""
-
-    error: AdvisorError
-
-
-class GiveUp(NamedTuple):
-    """This connection is of no more use: close it, back off, connect again."""
-
-    error: AdvisorError
-
-
-class Refused(NamedTuple):
-    """For the first time the service has refused rows, for good: why."""
-
-    why: str
-
-
-Outcome = Answered | Pushed | Pause | GiveUp | Refused

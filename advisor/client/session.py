@@ -1,4 +1,4 @@
-"""One client's side of the conversation, sans-IO: rows and calls in, bytes out; bytes in, outcomes out.
+"""One client's side of the conversation, sans-IO: rows and calls in, bytes out; bytes in, answers out.
 
 The session owns what must survive a cut: the rows and batches (`outbox`), the calls without an answer. It
 has no clock and no socket; a binding moves the bytes and decides when to try again.
@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Any, Final, cast
 
 from advisor.client.outbox import NumberedRequest, Outbox
-from advisor.client.outcomes import Answered, GiveUp, Outcome, Pause, Pushed, Refused
 from advisor.domain.limits import STRUCTURE_BYTES_MAX
 from advisor.errors import (
     AdvisorError,
@@ -37,7 +37,20 @@ REWINDS_MAX = 8  # in a row without an acknowledgement: then the connection is g
 DISCONNECTED: Final = "disconnected"
 GREETING: Final = "greeting"  # hello is sent, not yet answered
 READY: Final = "ready"
-PAUSED: Final = "paused"  # the service asked to send batches again later: `resume` says when
+PAUSED: Final = "paused"  # the service asked to send batches again later: `resume_sending` says when
+
+Then = Callable[[AdvisorError | None, Any], object]  # takes the answer to a call: its error, or its result
+
+
+@dataclass(slots=True)
+class Asked:
+    """A call that is not answered yet."""
+
+    method: str
+    params: Callable[[], Sequence[Any]]
+    then: Then
+    place: int = 0  # of the last batch that it was asked behind
+    standing: bool = False  # asked anew on each connection, until `abandon`
 
 
 class Session:
@@ -78,15 +91,20 @@ class Session:
         self._connection = ClientConnection()
         self._out = bytearray()
         self._last_id = FIRST_ID - 1
-        # Not answered yet: method, parameters, and the place of the last batch that they were asked behind.
-        self._calls: dict[int, tuple[str, Sequence[Any], int]] = {}
+        self.pauses = 0  # how often the service has asked on this connection to send batches again later
+        self.answered = 0  # calls that were answered
+        self.pushed: Callable[[str, list[Any]], object] = lambda method, params: (
+            None
+        )  # takes what the service sends by itself
+        self.warn: Callable[[str], object] = lambda why: None  # called when the service refuses rows for the first time
+        self._calls: dict[int, Asked] = {}
         self._to_ask: deque[int] = deque()  # of them, those not asked on this connection yet
         # What is on its way on this connection, by msgid.
         self._greeting: int | None = None
         self._asked: dict[int, int] = {}
         self._in_flight: dict[int, NumberedRequest] = {}
         self._unanswered: dict[NumberedRequest, int] = {}  # numbered calls that were sent, on any connection
-        self._standing: dict[int, Callable[[], Sequence[Any]]] = {}  # calls that are asked anew on each connection
+        self._numbered: dict[int, Then] = {}  # who waits for the answers of numbered calls
         self._introduced = False  # whether this connection's hello named the producer
         self._rewind = False  # send again from the first unacknowledged, when nothing is in flight any more
         self._rewinds = 0
@@ -94,8 +112,8 @@ class Session:
 
     # -- what the program gives ------------------------------------------------------------------------------------
 
-    def call(self, method: str, params: Sequence[Any]) -> int:
-        """Ask; the answer comes as an `Answered` of the returned number. Asked again after a cut.
+    def call(self, method: str, params: Sequence[Any], then: Then) -> int:
+        """Ask; `then` takes the answer. Asked again after a cut.
 
         It is asked behind the rows that were taken before it: a service folds what comes first, and so answers from them. It
         waits for no commit. Where the service takes no rows now (its storage fails), the question does not wait for them.
@@ -108,25 +126,26 @@ class Session:
             raise InvalidValue("params", str(error), "text, numbers, and lists and maps of them") from error
         if size > STRUCTURE_BYTES_MAX:
             raise TooLarge(f"bytes of {method}", size, STRUCTURE_BYTES_MAX, "ask in parts")
-        self._calls[call] = method, params, self.outbox.seal()
+        self._calls[call] = Asked(method, lambda: params, then, self.outbox.seal())
         self._to_ask.append(call)
         return call
 
-    def call_numbered(self, body: Body) -> int:
+    def call_numbered(self, body: Body, then: Then) -> int:
         """Make a numbered call, such as `forget`, in its place among the rows. It is made exactly once."""
         call = self._new_id()
+        self._numbered[call] = then
         self.outbox.submit(body, call)
         return call
 
     def abandon(self, call: int) -> None:
         """Nobody waits for this answer any more. A numbered call is made all the same."""
         self._calls.pop(call, None)
-        self._standing.pop(call, None)
+        self._numbered.pop(call, None)
 
-    def stand(self, method: str, params: Callable[[], Sequence[Any]]) -> int:
-        """Ask this on each connection that comes, until `abandon`; the answers come as `Answered` of the returned number."""
+    def stand(self, method: str, params: Callable[[], Sequence[Any]], then: Then) -> int:
+        """Ask this on each connection that comes, until `abandon`; `then` takes each answer."""
         call = self._new_id()
-        self._calls[call], self._standing[call] = (method, (), 0), params
+        self._calls[call] = Asked(method, params, then, standing=True)
         return call
 
     def closing(self) -> dict[str, Any] | None:
@@ -152,17 +171,21 @@ class Session:
         self._asked.clear()
         self._to_ask = deque(self._calls)
         self._rewind = False
-        self._rewinds = 0
+        self._rewinds = self.pauses = 0
         self._pause = None
         self.outbox.rewind()
         self._introduced = False
         self._greet()
 
     def disconnected(self, error: AdvisorError) -> None:
-        """The connection is gone, or could not be made."""
+        """The connection is gone, or could not be made; where none can be had until somebody mends it, nobody waits longer."""
         self.state = DISCONNECTED
         self.failure = error
         self.stats.last_error = str(error)
+        if not error.retry:
+            waiting = [asked.then for asked in self._calls.values() if not asked.standing]
+            for then in (*waiting, *self._numbered.values()):
+                then(error, None)
 
     def resume_sending(self) -> None:
         """The pause is over: send again from the first batch that is not acknowledged."""
@@ -189,18 +212,18 @@ class Session:
         self._out.clear()
         return out
 
-    def receive_outcomes(self, data: bytes | memoryview) -> list[Outcome]:
-        """Return what the bytes mean for the program and for the binding; after a `GiveUp` there is no more."""
+    def receive_answers(self, data: bytes | memoryview) -> AdvisorError | None:
+        """Hand on what the bytes say; return why the connection is of no more use: close it, back off, connect again."""
         try:
             replies = self._connection.receive_replies(data)
         except (MalformedMessage, TooLarge) as error:
-            return [GiveUp(error.detached())]
-        outcomes: list[Outcome] = []
+            return error.detached()
         for reply in replies:
-            outcomes += [Pushed(*reply)] if isinstance(reply, Notice) else self._take(reply)
-            if outcomes and isinstance(outcomes[-1], GiveUp):
-                break
-        return outcomes
+            if isinstance(reply, Notice):
+                self.pushed(*reply)
+            elif (over := self._take(reply)) is not None:
+                return over
+        return None
 
     # -- sending ---------------------------------------------------------------------------------------------------
 
@@ -223,95 +246,98 @@ class Session:
         """Ask what is behind no row that is still to be sent."""
         while self._to_ask:
             asked = self._calls.get(self._to_ask[0])
-            if asked is not None and waiting and (self._rewind or not self.outbox.sent(asked[2])):
+            if asked is not None and waiting and (self._rewind or not self.outbox.sent(asked.place)):
                 return
             call = self._to_ask.popleft()
             if asked is not None:  # else nobody waits for it any more
                 msgid = self._new_id()
                 self._asked[msgid] = call
-                standing = self._standing.get(call)
-                self._out += encode_request(msgid, asked[0], asked[1] if standing is None else standing())
+                self._out += encode_request(msgid, asked.method, asked.params())
 
     # -- receiving -------------------------------------------------------------------------------------------------
 
-    def _take(self, reply: Reply) -> list[Outcome]:
+    def _take(self, reply: Reply) -> AdvisorError | None:
+        """Hand an answer on; return why the connection is of no more use."""
         msgid = reply.msgid
         if msgid is None:
-            return [GiveUp(reply.error or MalformedMessage("an answer to nothing"))]
+            return reply.error or MalformedMessage("an answer to nothing")
         if msgid == self._greeting:
             return self._greeted(reply)
         if msgid in self._asked:
-            call = self._asked.pop(msgid)
-            known = call in self._calls
-            if call not in self._standing:
-                self._calls.pop(call, None)
-            elif reply.error is not None:
-                self.stats.last_error = str(reply.error)
-            return [Answered(call, reply.error, reply.result)] if known else []
+            self._answer(self._asked.pop(msgid), reply.error, reply.result)
+            return None
         batch = self._in_flight.pop(msgid, None)
-        return [] if batch is None else self._settled(batch, reply)
+        return None if batch is None else self._settled(batch, reply)
 
-    def _greeted(self, reply: Reply) -> list[Outcome]:
+    def _answer(self, call: int, error: AdvisorError | None, result: Any) -> None:
+        """Hand the answer of a call to who waits for it, if anybody does."""
+        asked = self._calls.get(call)
+        then = self._numbered.pop(call, None) if asked is None else asked.then
+        if asked is not None and not asked.standing:
+            del self._calls[call]
+        elif asked is not None and error is not None:
+            self.stats.last_error = str(error)
+        if then is not None:
+            self.answered += 1
+            then(error, result)
+
+    def _greeted(self, reply: Reply) -> AdvisorError | None:
         self._greeting = None
         if reply.error is not None:
-            return [GiveUp(reply.error)]
+            return reply.error
         self.welcome = cast("dict[str, Any]", reply.result if isinstance(reply.result, dict) else {})
         durable = self.welcome.get("sequence") or 0
         if type(durable) is not int:
-            return [GiveUp(MalformedMessage("hello was answered without a number", field="sequence", value=durable))]
+            return MalformedMessage("hello was answered without a number", field="sequence", value=durable)
         if self._introduced and not self.outbox.acknowledged <= durable <= self.outbox.last_sequence:
             # The service lost its state, or knows more of us than we said: as a new one we agree on everything.
             self.outbox.renumber(durable)
             self._incarnation = self._new_incarnation()
             self._greet()
-            return []
+            return None
         self.outbox.acknowledge(durable)
         self.state = READY
         self.failure = None
-        late = [batch for batch in self._unanswered if batch.durable]
-        return [Answered(self._unanswered.pop(batch), None, None) for batch in late]
+        for batch in [batch for batch in self._unanswered if batch.durable]:
+            self._answer(self._unanswered.pop(batch), None, None)
+        return None
 
-    def _settled(self, batch: NumberedRequest, reply: Reply) -> list[Outcome]:
+    def _settled(self, batch: NumberedRequest, reply: Reply) -> AdvisorError | None:
         """A batch has its answer."""
-        outcomes: list[Outcome] = []
         error = reply.error
         if error is None:
             self._rewinds = 0
             self.outbox.acknowledge(batch.sequence)
-            why = self.outbox.count_receipt(reply.result)
-            outcomes += [Refused(why)] if why else []
+            if why := self.outbox.count_receipt(reply.result):
+                self.warn(why)
             if batch in self._unanswered:
-                outcomes.append(Answered(self._unanswered.pop(batch), None, reply.result))
+                self._answer(self._unanswered.pop(batch), None, reply.result)
         elif batch.durable:
             pass  # a later one was acknowledged, and this one with it
         elif isinstance(error, SequenceGap):
             if error.bound not in range(self.outbox.acknowledged + 1, batch.sequence + 1):
-                return [GiveUp(error)]  # hello will tell where the service stands
+                return error  # hello will tell where the service stands
             self._rewind = True
         elif error.retry:
             self._rewind = True
             self._pause = error
         elif batch.body is EMPTY or isinstance(error, Unauthorized):
-            return [GiveUp(error)]
+            return error
         else:
             self._rewind = True
             if batch in self._unanswered:
-                outcomes.append(Answered(self._unanswered.pop(batch), error, None))
+                self._answer(self._unanswered.pop(batch), error, None)
             self.outbox.refuse_for_ever(batch, error)
-        if self._rewind and not self._in_flight:
-            outcomes += self._go_back(error)
-        return outcomes
+        return self._go_back(error) if self._rewind and not self._in_flight else None
 
-    def _go_back(self, error: AdvisorError | None) -> list[Outcome]:
+    def _go_back(self, error: AdvisorError | None) -> AdvisorError | None:
         """Everything in flight is answered: begin again with the first batch that is not acknowledged."""
         self._rewind = False
         self._rewinds += 1
         self.outbox.rewind()
         if self._pause is not None:
-            self.state = PAUSED
-            pause, self._pause = self._pause, None
-            self.stats.last_error = str(pause)
-            return [Pause(pause)]
-        if self._rewinds > REWINDS_MAX and error is not None:
-            return [GiveUp(error)]
-        return []
+            self.state, self.stats.last_error = PAUSED, str(self._pause)
+            self.pauses += 1
+            self._pause = None
+            return None
+        return error if self._rewinds > REWINDS_MAX else None

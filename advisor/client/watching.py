@@ -9,10 +9,10 @@ from typing import Any, Concatenate, ParamSpec, Self, TypeVar, cast
 
 import anyio
 
-from advisor.client.outcomes import Answered
 from advisor.client.session import Session
 from advisor.domain.advice import Advice
 from advisor.domain.allocations import Allocation
+from advisor.errors import AdvisorError
 from advisor.protocol import verbs as v
 from advisor.protocol.declaring import sent
 
@@ -97,6 +97,11 @@ class AsyncWatch:
     def renewal(self) -> list[Any]:
         """Return the parameters to begin anew with: of the runtime's present, not of the past."""
         return [self._params | ({} if self._has is None else {"current": self._has})]
+
+    def renewed(self, error: AdvisorError | None, result: Any) -> None:
+        """Take in that it began anew."""
+        if error is None:
+            self.began(result)
 
     def began(self, state: Mapping[str, Any]) -> None:
         """Take in the answer to a beginning."""
@@ -197,6 +202,7 @@ class Followed:
     def __init__(self, session: Session, ask: Callable[..., Coroutine[Any, Any, Any]]) -> None:
         self.ask = ask
         self._session = session
+        session.pushed = self.take_push
         self._watches: dict[int, AsyncWatch] = {}  # by the call that begins each anew
         self._early: deque[Mapping[str, Any]] = deque(maxlen=ADVICE_RETAINED)
 
@@ -204,7 +210,7 @@ class Followed:
         """Begin a watch of a network."""
         watch = AsyncWatch(self, asked)
         watch.began(await self.ask(asked, dict[str, Any]))
-        self._watches[self._session.stand("watch", watch.renewal)] = watch
+        self._watches[self._session.stand("watch", watch.renewal, watch.renewed)] = watch
         early, self._early = self._early, deque[Mapping[str, Any]](maxlen=ADVICE_RETAINED)
         self._advice(list(early))
         return watch
@@ -215,16 +221,10 @@ class Followed:
             self._session.abandon(call)
             del self._watches[call]
 
-    def take_answer(self, answer: Answered) -> None:
-        """Take in that a watch began anew."""
-        watch = self._watches.get(answer.call)
-        if watch is not None and answer.error is None:
-            watch.began(answer.result)
-
-    def take_push(self, method: str, result: Any) -> None:
+    def take_push(self, method: str, params: list[Any]) -> None:
         """Hand on what the service sent."""
-        if method == "advice":
-            self._advice(result)
+        if method == "advice" and params:
+            self._advice(params[0])
 
     def _advice(self, items: Any) -> None:
         """Hand advice to the watches that it is about."""

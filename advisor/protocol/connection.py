@@ -261,7 +261,9 @@ def _within_depth(params: list[Any]) -> bool:
 
 
 def _items_of(container: Any) -> Any:
-    return [container[key] for key in container if key != "rows"] if type(container) is dict else container
+    if isinstance(container, dict):
+        return [value for key, value in cast("dict[Any, Any]", container).items() if key != "rows"]
+    return container
 
 
 _CONTAINERS = frozenset((list, dict))

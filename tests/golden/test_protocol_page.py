@@ -11,7 +11,6 @@ from types import SimpleNamespace
 import msgpack
 import pytest
 
-from advisor.client.outcomes import Answered
 from advisor.client.session import Session
 from advisor.domain import limits
 from advisor.domain.answers import Suggestion
@@ -92,7 +91,7 @@ def sent_by_our_client() -> set[bytes]:
     said = [teaching.outgoing()]
     session.connected()
     session.outgoing()
-    session.receive_outcomes(msgpack.packb([1, 2, None, {"sequence": 0}]))
+    session.receive_answers(msgpack.packb([1, 2, None, {"sequence": 0}]))
     numbered = [
         (3, bodies_of_rows([["matmul", 1024.0, 4.0, 0.5], ["sort", None, 1.0, 0.25, {"count": 3}]], 9)[0], 1),
         (4, bodies_of_columns({"index": [1, 0], "cores": [1, 4], "elapsed_s": [0.25, -1]}, 9)[0], 2),
@@ -136,7 +135,7 @@ def sent_by_our_client() -> set[bytes]:
         ),
     ):
         session._last_id = msgid - 2
-        session.call(asked.verb.name, [sent(asked)])
+        session.call(asked.verb.name, [sent(asked)], print)
         said.append(session.outgoing())
     return set(said)
 
@@ -152,14 +151,15 @@ def test_our_client_understands_what_the_page_answers() -> None:
     answers = {message[1]: (message, data) for side, message, data in FRAMES if side == "service"}
     session.outbox.submit(bodies_of_rows([["matmul", 1024.0, 4.0, 0.5], ["sort", None, 1.0, 0.25]], 9)[0])
     session.outbox.submit(bodies_of_columns({"index": [1, 0], "cores": [1, 4], "elapsed_s": [0.25, -1]}, 9)[0])
-    call = session.call_numbered(body_of("forget", {"component": "sort"}))
+    forgotten: list[object] = []
+    session.call_numbered(body_of("forget", {"component": "sort"}), lambda *answer: forgotten.append(answer))
     session._last_id = 1
     session.connected()
-    session.receive_outcomes(answers[2][1])
+    session.receive_answers(answers[2][1])
     session._last_id = 2  # behind the page's `names`, which this client does not say
     session.outgoing()
-    session.receive_outcomes(answers[3][1])
-    session.receive_outcomes(answers[4][1])
+    session.receive_answers(answers[3][1])
+    session.receive_answers(answers[4][1])
     stats = session.stats
     assert (stats.rows_acknowledged, stats.rows_accepted, stats.rows_refused) == (4, 3, 1)
     together = read(Together, answers[18][0][3])
@@ -169,11 +169,10 @@ def test_our_client_understands_what_the_page_answers() -> None:
     assert (pool.cores, pool.jobs[1].elapsed_s, pool.assumed) == ({7: 4, 8: 8}, 0.25, {})
     (suggestion,) = read(list[Suggestion], answers[11][0][3])
     assert (suggestion.predictor, suggestion.cores, suggestion.cost_core_s) == (2048.0, 16.0, 4.0)
-    assert session.receive_outcomes(answers[5][1]) == []  # a gap is no failure: sent again
+    assert session.receive_answers(answers[5][1]) is None  # a gap is no failure: sent again
     session.outgoing()
-    assert session.receive_outcomes(msgpack.packb([1, session._last_id, None, {"rows": 1}])) == [
-        Answered(call, None, {"rows": 1})
-    ]
+    assert session.receive_answers(msgpack.packb([1, session._last_id, None, {"rows": 1}])) is None
+    assert forgotten == [(None, {"rows": 1})]
 
 
 def test_the_whole_page_shows_each_limit_and_each_error() -> None:

@@ -102,5 +102,5 @@ def observe_run_command(found: Given) -> Iterator[Printed]:
 def shards_command(found: Given) -> Iterator[Printed]:
     """Show the shards of a service on Ray, or let it have SHARDS of them, while rows come and go."""
     if moved := found.get("moved"):
-        yield f"{several(moved['shards'], 'shard')} now: {several(moved['moves'], 'move')}, {moved['bytes']:,} bytes"
+        yield f"{several(moved['shards'], 'shard')} now: {several(moved['moves'], 'move')}"
     yield from show_status.shards(found["shards"], found["moves"])

@@ -52,8 +52,8 @@ def status(found: Mapping[str, Any]) -> Iterator[Printed]:
 def shards(found: Sequence[Mapping[str, Any]], moves: Mapping[str, Any]) -> Iterator[Printed]:
     """Yield how the shards of a service stand, and what moves between them."""
     yield table(SHARDS, found)
-    moved = f"{several(moves['done'], 'move')} done, {moves['left']} left, {size(moves['bytes'])}"
-    yield dim(f"{moved}; answers lack rows of {seconds(moves['replicas_behind_s'])} at most")
+    left = f"{several(moves['left'], 'move')} left"
+    yield dim(f"{left}; answers lack rows of {seconds(moves['replicas_behind_s'])} at most")
     if moves["waiting_for"]:
         yield f"moves wait until these send again what was cut off: {', '.join(moves['waiting_for'])}"
 

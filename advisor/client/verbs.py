@@ -22,7 +22,7 @@ from typing import (
     overload,
 )  # fmt: skip
 
-from advisor.client.watching import Followed, watched
+from advisor.client.watching import watched
 from advisor.domain.allocations import Allocation
 from advisor.domain.answer_types import Exported, ProfileReport, Simulated, Status
 from advisor.domain.answers import CoreChoice, Curves, Prediction, Suggestions
@@ -32,7 +32,7 @@ from advisor.domain.runs import RunPrediction
 from advisor.domain.sharing import Together
 from advisor.protocol import verbs as v
 from advisor.protocol.declaring import Question, called, sent
-from advisor.protocol.encoding import Body, body_of, body_of_events
+from advisor.protocol.encoding import body_of, body_of_events
 
 P = ParamSpec("P")
 Asked = TypeVar("Asked", bound=Question)
@@ -84,14 +84,14 @@ def asks(declared: Callable[P, Asked], answer: type[Answer]) -> Both[P, Answer, 
 def changes(declared: Callable[P, Asked]) -> Both[P, dict[str, Any], dict[str, Any]]:
     """Return the methods that make a declared change, numbered, in its place among the rows; they raise as those of `asks`."""
 
-    def change(client: Awaits, asked: Asked) -> Coroutine[Any, Any, dict[str, Any]]:
+    def change(client: Any, asked: Asked) -> Coroutine[Any, Any, dict[str, Any]]:
         return client.change(body_of(asked.verb.name, sent(asked)), asked.timeout_s)
 
     return both(_asking(declared, change))
 
 
 def _asking(
-    declared: Callable[P, Asked], ask: Callable[[Awaits, Asked], Coroutine[Any, Any, Answer]]
+    declared: Callable[P, Asked], ask: Callable[[Any, Asked], Coroutine[Any, Any, Answer]]
 ) -> Method[P, Answer]:
     """Return the method that makes of a call what a verb declares, and hands it to `ask`."""
     question = cast("type[Question]", declared)
@@ -168,22 +168,8 @@ class Verbs:
         return await self.change(body_of_events(records, **header), timeout_s)
 
 
-class Awaits(Verbs, ABC):
-    """A client whose verbs are awaited."""
-
-    subscriptions: Followed
-
-    @abstractmethod
-    def ask(self, asked: Question, answer: type[Answer]) -> Coroutine[Any, Any, Answer]:
-        """Ask the service, and return its answer as that type; raises at once what is wrong with the question."""
-
-    @abstractmethod
-    async def change(self, body: Body, timeout_s: float | None) -> dict[str, Any]:
-        """Make a numbered call in its place among the rows."""
-
-    @abstractmethod
-    async def greet(self, timeout_s: float | None) -> dict[str, Any]:
-        """Return the answer to `hello`."""
+class Awaits(Verbs):
+    """A client whose verbs are awaited: it has `ask`, `change`, `greet` and `subscriptions`, see `AsyncClient`."""
 
 
 class Blocks(Verbs, ABC):

@@ -12,6 +12,7 @@ import anyio
 from advisor.client.session import Session
 from advisor.domain.advice import Advice
 from advisor.domain.allocations import Allocation
+from advisor.domain.shapes import converted
 from advisor.errors import AdvisorError
 from advisor.protocol import verbs as v
 from advisor.protocol.declaring import sent
@@ -172,20 +173,15 @@ def watched(client: Any, method: Callable[..., Any], args: Any, given: Mapping[s
 
 
 def read_advice(item: Mapping[str, Any]) -> Advice:
-    """Return one item of news; what a later service adds is left out."""
-    found = item.get("allocation")
+    """Return one item of news; what a later service adds is left out. Raises MalformedMessage."""
+    found: Any = item.get("allocation")
     error: Mapping[str, Any] = item.get("error") or {}
-    figures = {name: item[name] for name in ("best", "present") if name in item}
-    known = {name: item.get(name) for name in ("gain", "probability", "cost_s", "break_even_s")}
-    return Advice(
-        kind=str(item.get("kind")),
-        allocation=None if found is None else Allocation.of_wire(found),
-        changed=tuple(item.get("changed") or ()),
-        figures=figures,
-        why=str(item.get("why") or error.get("message") or ""),
-        watch=int(item.get("watch") or 0),
-        **known,  # type: ignore[arg-type]
-    )
+    read: dict[str, Any] = {
+        "allocation": None if found is None else Allocation.of_wire(found),
+        "figures": {name: item[name] for name in ("best", "present") if name in item},
+        "why": item.get("why") or error.get("message", ""),
+    }
+    return converted(Advice, {**item, **read})
 
 
 class Followed:

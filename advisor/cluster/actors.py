@@ -80,20 +80,15 @@ class Actor:
 class Actors:
     """Starts and ends actors. They are of this process: Ray ends them when it ends, however it does.
 
-    `engine`: ``ray``: a Ray of our own, on this machine; ``ray://HOST:PORT``: the one whose head listens there, of which this
-    machine is a node. `compiled`: whether kernels are compiled.
+    `engine` of the configuration: ``ray``: a Ray of our own, on this machine; ``ray://HOST:PORT``: the one whose head listens
+    there, of which this machine is a node. `compiled`: whether kernels are compiled.
     """
 
-    def __init__(self, engine: str, *, compiled: bool) -> None:
-        self._address = address_of(engine)
-        self._compiled = compiled
+    def __init__(self, config: Config) -> None:
+        self._address = address_of(config.engine)
+        self._compiled = config.compiled
         self._ray: Any = None
         self._class: Any = None
-
-    @classmethod
-    def for_config(cls, config: Config) -> Actors:
-        """Return what runs the shards of a service."""
-        return cls(config.engine, compiled=config.compiled)
 
     async def start(self) -> None:
         """Join Ray, or start one; raises Unavailable when there is no Ray, here or there."""

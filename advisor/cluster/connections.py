@@ -21,6 +21,7 @@ ROWS_A_CALL = 200_000  # 10 MB, some 100 ms
 ITEMS_A_CALL = 4_096
 LOST_TOGETHER, LOST_MAX = 2, 6  # calls of an item that may be cut off until it goes alone, and until it is given up
 PLACE_S = 9.0  # that a process may take to start before it is refused, or status says so: within 10 s
+START_S = 60.0  # that it may take at most: the machine may be just beginning, or busy
 RETRY_FIRST_S, RETRY_MAX_S = 0.1, 5.0  # after a shard could not be opened, doubling
 
 
@@ -47,14 +48,19 @@ class ShardCall:
     item: Item
     rows: int
     done: Callable[[Answer], object]  # called with the answer once it is durable, or an error where it may be lost
+    since: float  # when it came
     lost: int = 0  # how often its call was cut off
 
 
 class ShardConnection:
-    """One shard, as the front sees it. `open_shard`: returns a process that has opened the shard; raises Gone, AdvisorError."""
+    """One shard, as the front sees it.
+
+    `open_shard`: returns a process that has opened the shard of a number; raises AdvisorError, and Gone where none starts
+    within so many seconds.
+    """
 
     def __init__(
-        self, number: int, handle: Handle, open_shard: Callable[[int], Awaitable[Handle]],
+        self, number: int, handle: Handle, open_shard: Callable[[int, float], Awaitable[Handle]],
         clock: Callable[[], float] = time.monotonic,
     ) -> None:  # fmt: skip
         self.number, self.handle = number, handle
@@ -66,19 +72,16 @@ class ShardConnection:
         self._open, self._clock = open_shard, clock
         self._queue: deque[ShardCall] = deque()
         self._filled = asyncio.Event()
-        self._since: float | None = None  # when the oldest call that waits came
         self._opening = asyncio.Lock()
 
     @property
     def age_s(self) -> float:
         """Seconds that the oldest call has waited."""
-        return 0.0 if self._since is None else self._clock() - self._since
+        return self._clock() - self._queue[0].since if self._queue else 0.0
 
     def queue_item(self, item: Item, rows: int, done: Callable[[Answer], object]) -> None:
         """Have an item applied after all before it."""
-        if self._since is None:
-            self._since = self._clock()
-        self._queue.append(ShardCall(item, rows, done))
+        self._queue.append(ShardCall(item, rows, done, self._clock()))
         self.rows += rows
         self._filled.set()
 
@@ -89,7 +92,6 @@ class ShardConnection:
             self._filled.clear()
             while self._queue:
                 await self._send()
-            self._since = None
 
     async def _send(self) -> None:
         calls: list[ShardCall] = []
@@ -112,7 +114,6 @@ class ShardConnection:
             self._queue.popleft()
             self.rows -= call.rows
             call.done(answer)
-        self._since = self._clock() if self._queue else None
 
     def _keep_numbered(self, calls: Sequence[ShardCall], error: Exception) -> None:
         """Give up calls without a number: they may have been applied. All others are sent again.
@@ -145,7 +146,7 @@ class ShardConnection:
         async with self._opening:
             if self.handle is not lost:
                 return
-            began, wait_s = self._clock(), RETRY_FIRST_S
+            began, wait_s, within_s = self._clock(), RETRY_FIRST_S, PLACE_S
             event(logging.WARNING, "a shard is lost, another process takes over", shard=self.number, reason=why)
             lost.kill()
             if isinstance(why, AdvisorError):  # it may fail again at once
@@ -153,28 +154,15 @@ class ShardConnection:
                 await asyncio.sleep(wait_s)
             while True:
                 try:
-                    self.handle = await self._opened()
+                    self.handle = await self._open(self.number, within_s)
                     break
                 except (Gone, AdvisorError) as error:
                     gone = Unavailable(f"shard {self.number} does not start: {error}")
                     self.failure = error if isinstance(error, AdvisorError) else gone
                     event(logging.ERROR, "a shard cannot be opened", shard=self.number, reason=self.failure)
                     await asyncio.sleep(wait_s)
-                    wait_s = min(2 * wait_s, RETRY_MAX_S)
+                    wait_s, within_s = min(2 * wait_s, RETRY_MAX_S), min(2 * within_s, START_S)
             self.failure = None
             self.recoveries += 1
             took = round(self._clock() - began, 3)
             event(logging.WARNING, "a shard serves", shard=self.number, took_s=took)
-
-    async def _opened(self) -> Handle:
-        """Return a process that has opened the shard; one that does not start soon is waited for, and `failure` says so."""
-        opening = asyncio.ensure_future(self._open(self.number))
-        try:
-            done, _ = await asyncio.wait([opening], timeout=PLACE_S)
-            if not done:
-                self.failure = Unavailable(
-                    f"shard {self.number} waits for a process: none has started within {PLACE_S:g} s"
-                )
-            return await opening
-        finally:
-            opening.cancel()

@@ -225,9 +225,8 @@ class RoutedBackend:
         """Return what `status` adds about the shards."""
         shards = self._shards
         moves = {
-            "version": shards.layout.version, "done": shards.moves_done, "left": shards.moves_left,
-            "bytes": shards.moved_bytes, "waiting_for": sorted({name for name, _ in shards.uneven}),
-            "replicas": len(self._replicas), "replicas_behind_s": self._replicas.age_s,
+            "version": shards.layout.version, "left": shards.moves_left, "replicas_behind_s": self._replicas.age_s,
+            "waiting_for": sorted({name for name, _ in shards.uneven}),
         }  # fmt: skip
         return {"shards": self.shards(), "moves": moves}
 
@@ -250,7 +249,6 @@ class RoutedBackend:
 
         async def scale() -> dict[str, Any]:
             moved = await self._shards.scale(cast("int", params.shards))
-            self.learning.sum_counters()
             return self.health() | {"moved": moved}
 
         return scale

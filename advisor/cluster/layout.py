@@ -90,19 +90,18 @@ def moves(owner: Sequence[int], shards: int) -> list[Move]:
     room = dict.fromkeys(range(shards), BUCKETS // shards)
     for shard in sorted(room, key=lambda each: -have[each])[: BUCKETS % shards]:
         room[shard] += 1
-    surplus: dict[int, list[int]] = {}
+    surplus: list[int] = []
     for bucket, shard in enumerate(owner):
         if room.get(shard, 0) > 0:
             room[shard] -= 1
         else:
-            surplus.setdefault(shard, []).append(bucket)
-    found: list[Move] = []
-    for source, buckets in sorted(surplus.items()):
-        for target in sorted(room):
-            taken = [buckets.pop(0) for _ in range(min(room[target], len(buckets)))]
-            room[target] -= len(taken)
-            found += [
-                Move(source, target, frozenset(taken[start : start + BUCKETS_A_MOVE]))
-                for start in range(0, len(taken), BUCKETS_A_MOVE)
-            ]
-    return found
+            surplus.append(bucket)
+    targets = [shard for shard in range(shards) for _ in range(room[shard])]
+    due: dict[tuple[int, int], list[int]] = {}
+    for bucket, target in zip(sorted(surplus, key=lambda bucket: owner[bucket]), targets, strict=True):
+        due.setdefault((owner[bucket], target), []).append(bucket)
+    return [
+        Move(*pair, frozenset(buckets[start : start + BUCKETS_A_MOVE]))
+        for pair, buckets in due.items()
+        for start in range(0, len(buckets), BUCKETS_A_MOVE)
+    ]

@@ -96,7 +96,6 @@ class RoutedLearning:
 
     def _done(self, connection: Connection, msgid: int | None, answer: Answer) -> None:
         """Answer a change."""
-        self.sum_counters()
         error = answer.get("error")
         if msgid is not None:
             connection.answer(msgid, answer if error is None else from_dict(error))

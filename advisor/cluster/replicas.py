@@ -18,8 +18,6 @@ from advisor.domain.names import normalised_name
 from advisor.engine import Engine
 from advisor.engine.siblings import first_members
 
-PUT_AT_ONCE = 32  # replicas taken in at a time, some 2 ms, before others have their turn
-
 
 class Fetched(NamedTuple):
     """When a replica was fetched, from where, and how many calls its shard had acknowledged then."""
@@ -44,9 +42,6 @@ class ComponentReplicas:
         self.networks_behind = set[str]()  # networks that rows have named since they were fetched
         self.watched: Callable[[], set[str]] = set  # returns those of watches, which advice has too
         self._siblings: dict[str, list[str]] = {}  # of components whose answers rest on siblings, too
-
-    def __len__(self) -> int:
-        return len(self._fetched)
 
     def _behind(self, name: str) -> bool:
         """Return whether the shard of a replica has applied something since."""
@@ -89,22 +84,13 @@ class ComponentReplicas:
             layout = self._shards.layout
             found = {name: Fetched(self._clock(), shard := self._shards.shard_of(name), shard.calls) for name in names}
             for part in await self._shards.extract_part(names, networks, programs):
-                await self._put(Engine.from_bytes(part), networks)
+                self._engine.replace_part(Engine.from_bytes(part))
+                await anyio.lowlevel.checkpoint()
             if layout is self._shards.layout:  # else one may have been asked for what it no longer had
                 break
         for name in names:
             self._fetched.pop(name, None)
         self._fetched |= found
-
-    async def _put(self, part: Engine, networks: Collection[str]) -> None:
-        known = [*part.advisor.components.slots.components]
-        if len(known) <= PUT_AT_ONCE:
-            self._engine.replace_part(part)
-            return
-        for start in range(0, len(known), PUT_AT_ONCE):
-            some = part.extract(known[start : start + PUT_AT_ONCE], {"networks": () if start else networks})
-            self._engine.replace_part(Engine.from_bytes(some))
-            await anyio.lowlevel.checkpoint()
 
     async def refresh(self) -> bool:
         """Fetch again what watches follow; return whether there was something."""

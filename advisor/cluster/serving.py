@@ -20,7 +20,7 @@ from advisor.service.hub import Hub
 PRODUCERS_FACTOR = 2  # a shard remembers more than the front: it must refuse none that another one has taken
 
 
-async def serve(config: Config, *, runtime_of: Callable[[Config], Runtime] = Actors.for_config, **given: Any) -> None:
+async def serve(config: Config, *, runtime_of: Callable[[Config], Runtime] = Actors, **given: Any) -> None:
     """Run a service whose state is in shards; as `advisor.service.server.serve`, and raises as that.
 
     Raises Unavailable when Ray is not there, or has no place for the shards.

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import shutil
-import time
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -16,15 +15,13 @@ from advisor.domain.observations import Columns, ComponentNames, columns_of
 from advisor.engine import Engine
 from advisor.engine import events as e
 from advisor.engine.exactly_once import Producer
-from advisor.errors import AdvisorError, StateDamaged, StateLocked
+from advisor.errors import AdvisorError, StateDamaged
 from advisor.service.exporting import page
 from advisor.storage import Store
 
 EMPTY = columns_of(ComponentNames(), [], [], [], [])
 FILE: Final = "state"
 EVICTED = "evicted"  # in the place of an event: forget the producer
-LOCKED_S: Final = 20.0  # that a process which is being killed may keep the state locked
-LOCKED_LOOK_S: Final = 0.02
 Answer = dict[str, Any]
 Item = tuple[Producer | None, int | None, tuple[Any, ...]]  # producer, sequence, events
 
@@ -32,7 +29,7 @@ Item = tuple[Producer | None, int | None, tuple[Any, ...]]  # producer, sequence
 class Shard:
     """A part of the state, in a folder.
 
-    Raises StateDamaged where the folder has no state and has to have one.
+    Raises StateDamaged where the folder has no state and has to have one; StateLocked where another process has it.
 
     `limits`: as `Engine` takes them. `state`: "any", "required", or "none": what the folder holds is removed.
     """
@@ -41,7 +38,7 @@ class Shard:
         self.number = number
         if state == "none":
             shutil.rmtree(folder, ignore_errors=True)
-        self._store = _unlocked(lambda: Store.open(Path(folder) / FILE))
+        self._store = Store.open(Path(folder) / FILE)
         stored = self._store.load()
         if stored is None and state == "required":
             self._store.close()
@@ -179,15 +176,3 @@ class Shard:
     def close(self) -> None:
         """Close the state file; nothing committed depends on it."""
         self._store.close()
-
-
-def _unlocked(open_store: Callable[[], Store]) -> Store:
-    """Open a store, waiting for a process that is being killed to let go of it. Raises StateLocked."""
-    end = time.monotonic() + LOCKED_S
-    while True:
-        try:
-            return open_store()
-        except StateLocked:
-            if time.monotonic() > end:
-                raise
-            time.sleep(LOCKED_LOOK_S)

@@ -11,7 +11,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Protocol
 
-from advisor.cluster.connections import PLACE_S, Answer, Gone, Handle, ShardConnection
+from advisor.cluster.connections import PLACE_S, START_S, Answer, Gone, Handle, ShardConnection
 from advisor.cluster.gate import Gate
 from advisor.cluster.layout import Layout, Move, moves
 from advisor.cluster.routing import BatchPart, joined, split_by_shard
@@ -19,11 +19,12 @@ from advisor.cluster.shard import EVICTED
 from advisor.domain.limits import SHARDS_MAX
 from advisor.domain.observations import Columns
 from advisor.engine.exactly_once import Producer
-from advisor.errors import InvalidValue, Unavailable, from_dict
+from advisor.errors import InvalidValue, StateLocked, Unavailable, from_dict
 
-START_S = 60.0  # that a process may take to start: the machine may be just beginning, or busy
 CLOSE_S = 5.0  # that shards are waited for at the end: a process that is half gone may never answer
 UNEVEN_LOOK_S = 0.05
+NAMES_A_CALL = 32  # components fetched at a time: some 2 ms of the front, before others have their turn
+LOCKED_LOOK_S = 0.05  # until a process that is being killed lets go of the state
 OPENINGS_MAX = (
     3  # of a new shard whose process ends meanwhile: one may be killed by chance, several in a row have a reason
 )
@@ -66,7 +67,7 @@ class ShardSet:
         self.durable: dict[Producer, int] = {}  # the number that every shard has committed
         # producers whose last batch some shards have, and others lack: until it comes again, buckets do not move
         self.uneven: set[Producer] = set()
-        self.moves_done, self.moves_left, self.moved_bytes = 0, 0, 0
+        self.moves_left = 0
         self._tasks: set[asyncio.Task[Any]] = set()
         self._gate = Gate()
         self._moving = asyncio.Lock()
@@ -111,33 +112,35 @@ class ShardSet:
 
     # -- processes --------------------------------------------------------------------------------------------------------
 
-    async def _open(self, number: int, state: str = "required", within_s: float = START_S, openings: int = 1) -> Handle:
+    async def _open(self, number: int, within_s: float = START_S, state: str = "required", openings: int = 1) -> Handle:
         """Return a process that has opened a shard, see `Shard`; one that ends meanwhile is started again, so often.
 
         Raises Gone where none starts in that time.
         """
         now = asyncio.get_running_loop().time
         end = now() + within_s
-        handle: Handle | None = None
-        try:
-            handle = await asyncio.wait_for(self._runtime.spawn(), within_s)
-            await handle.call("open", number, str(self._folder.absolute() / f"shard-{number}"), self._limits, state)
-            return handle
-        except BaseException as error:
-            if handle is not None:
-                handle.kill()
-            elif isinstance(error, TimeoutError):
-                raise Gone(f"no process has started within {within_s:g} s") from None
-            if isinstance(error, Gone) and openings > 1 and now() < end:
-                return await self._open(number, state, end - now(), openings - 1)
-            raise
+        while True:
+            handle: Handle | None = None
+            try:
+                handle = await asyncio.wait_for(self._runtime.spawn(), end - now())
+                await handle.call("open", number, str(self._folder.absolute() / f"shard-{number}"), self._limits, state)
+                return handle
+            except BaseException as error:
+                if handle is not None:
+                    handle.kill()
+                elif isinstance(error, TimeoutError):
+                    raise Gone(f"no process has started within {within_s:g} s") from None
+                openings -= isinstance(error, Gone)
+                if not (isinstance(error, (Gone, StateLocked)) and openings and now() < end):
+                    raise
+            await asyncio.sleep(LOCKED_LOOK_S)
 
     async def _open_all(self, numbers: range, state: str, within_s: float) -> list[ShardConnection]:
         """Open shards at the same time. Raises Unavailable where one has no place, and what is wrong with a state."""
         places = self._runtime.places()
         if places is not None and numbers.stop > places:
             raise _no_place(numbers.stop, f"there are cores for {places}")
-        opening = (self._open(number, state, within_s, OPENINGS_MAX) for number in numbers)
+        opening = (self._open(number, within_s, state, OPENINGS_MAX) for number in numbers)
         found = await asyncio.gather(*opening, return_exceptions=True)
         handles = [each for each in found if not isinstance(each, BaseException)]
         if len(handles) == len(found):
@@ -239,9 +242,14 @@ class ShardSet:
         for kind, some in enumerate((names, networks, programs)):
             for name in some:
                 wanted.setdefault(self.layout.shard_of(name), ([], [], []))[kind].append(name)
-        return await asyncio.gather(
-            *(self.shards[number].ask("extract_part", *each) for number, each in wanted.items())
-        )
+        calls = [
+            self.shards[number].ask(
+                "extract_part", each[start : start + NAMES_A_CALL], *(([], []) if start else further)
+            )
+            for number, (each, *further) in wanted.items()
+            for start in range(0, len(each) or 1, NAMES_A_CALL)
+        ]
+        return await asyncio.gather(*calls)
 
     async def each(self, method: str, *args: Any) -> list[Any]:
         """Return the answers of all shards, in their order."""
@@ -272,7 +280,6 @@ class ShardSet:
         if not 1 <= shards <= SHARDS_MAX:
             raise InvalidValue("shards", shards, f"from 1 to {SHARDS_MAX}")
         async with self._moving:
-            before = self.moved_bytes
             if shards > len(self.shards):
                 new = await self._open_all(range(len(self.shards), shards), "none", PLACE_S)
                 await self._while_even(lambda: self._grow(new))
@@ -281,10 +288,9 @@ class ShardSet:
             for move in due:
                 await self._while_even(partial(self._move, move))
                 self.moves_left -= 1
-                self.moves_done += 1
             if shards < len(self.shards):
                 await self._while_even(lambda: self._shrink(shards))
-            return {"shards": shards, "moves": len(due), "bytes": self.moved_bytes - before}
+            return {"shards": shards, "moves": len(due)}
 
     async def _while_even(self, work: Callable[[], Any]) -> None:
         """Do work when all shards have all that was sent, and the same numbers; what comes meanwhile waits."""
@@ -316,7 +322,6 @@ class ShardSet:
         """Move buckets. Cut off at any point, each shard drops at the next start what the layout gives to another."""
         source, target = self.shards[move.source], self.shards[move.target]
         part: bytes = await source.ask("give", move.buckets)
-        self.moved_bytes += len(part)
         target.report = await target.ask("receive_part", part, {})
         self._save(self.layout.moved(move))
         await self._keep_own(move.source)

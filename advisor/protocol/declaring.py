@@ -179,16 +179,12 @@ def sent(asked: Params) -> dict[str, Any]:
     Raises InvalidValue, TooLarge, UnknownKey as the service would.
     """
     spec, defaults, asked = asked.verb, _defaults(type(asked)), asked.wire()
-    given = ((key, getattr(asked, key)) for key in spec.keys)
-    found = {
-        key: plain(value) for key, value in given
-        if key in spec.required or (value is not None and value is not defaults.get(key))
-    }  # fmt: skip
-    found = {
-        key: value
-        for key, value in found.items()
-        if key not in defaults or value != defaults[key] or isinstance(value, bool) != isinstance(defaults[key], bool)
-    }
+    found: dict[str, Any] = {}
+    for key in spec.keys:
+        value, default = plain(getattr(asked, key)), defaults.get(key)
+        same = value is None or (value == default and isinstance(value, bool) == isinstance(default, bool))
+        if key in spec.required or not same:
+            found[key] = value
     checked(spec, found)
     return found
 

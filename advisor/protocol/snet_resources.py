@@ -40,8 +40,7 @@ ANSWERS = (
     "systems", "system", "grant", "revoke", "hostname", "children", "numa", "cache", "core", "proc", "logical",
     "physical",
 )  # fmt: skip
-# White space; a message up to its closing brace; what comes behind that.
-_BEGUN = re.compile(rb"\s*(?:(\{[^{}]*)(?:\}(.*))?)?", re.DOTALL)
+_MESSAGE, _BEGUN = re.compile(rb"\s*\{([^{}]*)\}"), re.compile(rb"\s*(\{[^{}]*)?")
 _WORD = re.compile(rb"[A-Za-z]+|[0-9]+")
 
 
@@ -77,22 +76,17 @@ class Frames:
             return []
         self._held += data
         found: list[ResourceCommand | Unknown | BadCommand] = []
-        while (begun := _BEGUN.fullmatch(self._held)) is not None:
-            message: bytes | None = begun[1]
-            following: bytes | None = begun[2]
-            if message is not None and len(message) >= MESSAGE_BYTES_MAX:
-                return self._break(found, f"a message has at most {MESSAGE_BYTES_MAX} bytes")
-            if message is None or following is None:
-                return found
-            found.append(_read(message[1:]))
-            self._held = following
-        return self._break(found, "a message begins with a brace, and holds no other")
-
-    def _break(
-        self, found: list[ResourceCommand | Unknown | BadCommand], reason: str
-    ) -> list[ResourceCommand | Unknown | BadCommand]:
-        self._broken, self._held = True, b""
-        return [*found, BadCommand(reason)]
+        at = 0
+        while (whole := _MESSAGE.match(self._held, at)) is not None and len(whole[1]) + 1 < MESSAGE_BYTES_MAX:
+            found.append(_read(whole[1]))
+            at = whole.end()
+        self._held = self._held[at:].lstrip()
+        if len(self._held) >= MESSAGE_BYTES_MAX or _BEGUN.fullmatch(self._held) is None:
+            self._broken, self._held = True, b""
+            found.append(
+                BadCommand(f"a message is in braces, holds no other, and has at most {MESSAGE_BYTES_MAX} bytes")
+            )
+        return found
 
 
 def _read(inside: bytes) -> ResourceCommand | Unknown:

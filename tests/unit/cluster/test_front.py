@@ -275,11 +275,13 @@ async def test_clients_notice_neither_kills_nor_moves(tmp_path: Path, seed: int)
         assert processes.killed == 6
 
 
-async def test_a_ray_that_is_not_there_is_reported_at_once() -> None:
+async def test_a_ray_that_is_not_there_is_reported_at_once(tmp_path: Path) -> None:
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))  # and nobody listens
         address = f"127.0.0.1:{taken.getsockname()[1]}"
         with pytest.raises(Unavailable) as caught:
-            await Actors(f"ray://{address}", compiled=False).start()
+            await Actors(
+                load_config(None, socket=tmp_path / "s", state=tmp_path, engine=f"ray://{address}", compiled=False)
+            ).start()
     assert (caught.value.field, caught.value.value) == ("engine", address)
     assert "ray start --address" in str(caught.value)

@@ -331,7 +331,7 @@ async def test_a_shard_that_gets_no_place_again_says_so_and_serves_when_there_is
     sending = asyncio.create_task(front.send_to(1, 8))
     while front.shards.shards[1].failure is None:
         await asyncio.sleep(0)
-    assert "none has started" in str(front.shards.shards[1].failure)
+    assert "no process has started" in str(front.shards.shards[1].failure)
     processes.may_start.set()
     await sending
     assert front.shards.shards[1].failure is None

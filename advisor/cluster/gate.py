@@ -18,7 +18,7 @@ class Gate:
         self._empty.set()
 
     def enter(self, work: Callable[[], object]) -> None:
-        """Begin work now, or when the gate opens again; it ends with `leave`."""
+        """Begin work now, or when the gate opens again; it ends with `finish_work`."""
         if self._waiting is not None:
             self._waiting.append(work)
             return
@@ -31,17 +31,6 @@ class Gate:
         self.inside -= 1
         if not self.inside:
             self._empty.set()
-
-    @asynccontextmanager
-    async def passing(self) -> AsyncGenerator[None]:
-        """Be inside for a block."""
-        entered = asyncio.Event()
-        self.enter(entered.set)
-        await entered.wait()
-        try:
-            yield
-        finally:
-            self.finish_work()
 
     @asynccontextmanager
     async def closed(self) -> AsyncGenerator[None]:

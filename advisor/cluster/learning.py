@@ -11,14 +11,13 @@ import anyio
 
 from advisor.cluster.connections import Answer
 from advisor.cluster.replicas import ComponentReplicas
+from advisor.cluster.routing import subject_of
 from advisor.cluster.shard_set import ShardSet
-from advisor.domain.buckets import bucket_of
 from advisor.domain.observations import Columns
 from advisor.engine.effects import answer_again
-from advisor.engine.events import Event, NetworkDefined, ProgramForgotten, RunObserved
+from advisor.engine.events import NetworkDefined
 from advisor.engine.exactly_once import Producer
-from advisor.engine.flows import name_of
-from advisor.errors import AdvisorError, Unavailable, Unsupported, from_dict
+from advisor.errors import Unsupported, from_dict
 from advisor.protocol import verbs as m
 from advisor.protocol.rows import NameBook, columns_of_rows
 from advisor.service import questions
@@ -51,7 +50,6 @@ class RoutedLearning:
         self.counted = Counter[str]()
         self._book = NameBook()
         self._defining = anyio.Lock()
-        self._applying = set[Producer]()  # whose event is on its way to a shard
         self._slow = deque[Connection]()  # which wait until less is unacknowledged
         self.verbs: dict[str, Handler] = {
             "observe": lambda c, params, msgid: self._send(
@@ -75,32 +73,36 @@ class RoutedLearning:
         self._send(connection, None, None, None, columns_of_rows(rows, self._book))
 
     def _send(
-        self, connection: Connection, msgid: int | None, key: Producer | None, sequence: int | None, columns: Columns
+        self, connection: Connection, msgid: int | None, key: Producer | None, sequence: int | None, event: Any
     ) -> None:
+        """Send rows to their shards, another event to the one that it is about; the answer comes when these have committed."""
         began = time.perf_counter()
+        subject = None if isinstance(event, Columns) else subject_of(event)
 
         def done(answer: Answer) -> None:
             if answer.get("replayed"):
                 self.counted["batches_replayed"] += 1
             if "error" in answer and key is not None:  # its number was not taken everywhere: it has to come again
                 self._engine.ledger.set_record(key, self._shards.durable.get(key, 0))
-            if "error" not in answer:
-                self._replicas.networks_behind.update(columns.networks)
+            elif subject is not None:
+                self._replicas.forget(subject)
+            else:
+                self._replicas.networks_behind.update(event.networks)
             self._hub.measures.commit_s.count_value(time.perf_counter() - began)
-            self._done(connection, msgid, answer)
+            if subject is not None:
+                connection.resume_reading()
+            error = answer.get("error")
+            if msgid is not None:
+                connection.answer(msgid, answer if error is None else from_dict(error))
+            while self._slow and self._committer.rows_waiting < WAITING_ROWS_MAX // 2:
+                self._slow.popleft().resume_reading()
 
-        self._shards.send(key, sequence, columns, done)
+        if subject is not None:
+            connection.pause_reading()  # what comes next may be a question about it
+        self._shards.send(key, sequence, event, done)
         if self._committer.rows_waiting > WAITING_ROWS_MAX:
             connection.pause_reading()
             self._slow.append(connection)
-
-    def _done(self, connection: Connection, msgid: int | None, answer: Answer) -> None:
-        """Answer a change."""
-        error = answer.get("error")
-        if msgid is not None:
-            connection.answer(msgid, answer if error is None else from_dict(error))
-        while self._slow and self._committer.rows_waiting < WAITING_ROWS_MAX // 2:
-            self._slow.popleft().resume_reading()
 
     # -- runs, and what is changed by hand --------------------------------------------------------------------------------
 
@@ -110,7 +112,7 @@ class RoutedLearning:
         if getattr(params, "profile", None) is not None:
             refuse_profiles()
         if numbered is None:
-            return self._route(connection, msgid, None, None, read(connection, params))
+            return self._send(connection, msgid, None, None, read(connection, params))
         key, sequence = numbered
         known = self.admission.replays(connection, key, sequence)
         if known and sequence <= self._committer.sequence(key):
@@ -118,49 +120,10 @@ class RoutedLearning:
             event = read(connection, params) if again is None else again
             return answer_again(event, sequence)
         event = read(connection, params)
-        if not known:
+        if not known:  # what came again is completed where it is missing
             self._engine.ledger.replays(key, sequence)  # raises where one before it is missing
-        if isinstance(event, Columns):  # what came again is completed where it is missing
-            if not known:
-                self._engine.ledger.set_record(key, sequence)
-        elif known or key in self._applying:
-            raise Unavailable("an event of this producer is on its way to its shard", field="producer", value=key[0])
-        else:
-            self._applying.add(key)
-        return self._route(connection, msgid, key, sequence, event)
-
-    def _route(
-        self, connection: Connection, msgid: int | None, key: Producer | None, sequence: int | None, event: Event
-    ) -> None:
-        """Send rows to their shards, another event to the one that it is about; the answer comes later."""
-        if isinstance(event, Columns):
-            self._send(connection, msgid, key, sequence, event)
-            return
-        connection.pause_reading()
-        self._hub.background.spawn(self._applied, connection, msgid, key, sequence, event)
-
-    async def _applied(
-        self, connection: Connection, msgid: int | None, key: Producer | None, sequence: int | None, event: Any
-    ) -> None:
-        """Have an event applied by the shards that it is for, and answer it."""
-        answer: Answer
-        try:
-            answer = await self._routed(key, sequence, event)
-            if key is not None and sequence is not None:
-                self._engine.ledger.set_record(key, sequence)
-        except AdvisorError as error:
-            answer = {"error": error.as_dict()}
-        if key is not None:
-            self._applying.discard(key)
-        connection.resume_reading()
-        self._done(connection, msgid, answer)
-
-    async def _routed(self, key: Producer | None, sequence: int | None, event: Any) -> Answer:
-        """Apply an event at the shard of what it is about; raises what is wrong with it."""
-        name = event.program if isinstance(event, (RunObserved, ProgramForgotten)) else event.component
-        answer = await self._shards.apply_by_shard(bucket_of(name), key, sequence, event)
-        self._replicas.forget(name)
-        return answer
+            self._engine.ledger.set_record(key, sequence)
+        return self._send(connection, msgid, key, sequence, event)
 
     def _define_network(self, _: Connection, params: m.DefineNetwork, __: int | None) -> Any:
         self.admission.refuse_while_storage_fails()
@@ -172,9 +135,8 @@ class RoutedLearning:
         network = None if questions.is_small(given) else await self._hub.heavy.run(network_of, given)
         async with self._defining:
             answer = self._engine.apply_event(None, None, NetworkDefined(given, network_id, network))
-            definition = self._engine.advisor.components.flows.definition(network_id)
-            home = bucket_of(name_of(network_id))
-            await self._shards.apply_by_shard(home, None, None, NetworkDefined(definition, network_id))
+            definition = self._engine.advisor.components.flows.definition(answer["id"])
+            await self._shards.apply(NetworkDefined(definition, answer["id"]))
         return answer
 
     def sum_counters(self) -> None:

@@ -13,7 +13,8 @@ from advisor.cluster.layout import Layout
 from advisor.domain.limits import FIRST_REFUSALS
 from advisor.domain.observations import UNRESOLVED, Columns, ComponentNames
 from advisor.domain.vectors import NONE_NAMED, Ints
-from advisor.engine.events import Travels
+from advisor.engine.events import NetworkDefined, ProgramForgotten, RunObserved, Travels
+from advisor.engine.flows import name_of
 
 INVALID = 0  # the shard that refuses rows whose name is none
 Answer = dict[str, Any]
@@ -23,12 +24,22 @@ Answer = dict[str, Any]
 class BatchPart:
     """What one shard gets of a batch."""
 
-    events: tuple[Columns | Travels, ...] = ()
+    events: tuple[Any, ...] = ()  # rows, `Travels` of them; or another event
     rows: Ints | None = None  # int64 array (n,) or None: which rows of the batch the first has; None: all of them
 
 
-def split_by_shard(columns: Columns, layout: Layout) -> dict[int, BatchPart]:
+def subject_of(event: Any) -> str:
+    """Return the name of what an event other than rows is about."""
+    if isinstance(event, NetworkDefined):
+        return name_of(event.id)
+    return event.program if isinstance(event, (RunObserved, ProgramForgotten)) else event.component
+
+
+def split_by_shard(event: Any, layout: Layout) -> dict[int, BatchPart]:
     """Return what each shard gets that gets something. Cost O(rows), and a hash for each new name."""
+    if not isinstance(event, Columns):
+        return {layout.shard_of(subject_of(event)): BatchPart((event,))}
+    columns = event
     shards = _shards_of(columns.components, columns.index, layout)
     plain = columns
     if columns.network is not None:
@@ -66,16 +77,19 @@ def _travels(columns: Columns, layout: Layout) -> list[tuple[int, Travels]]:
     return [(shard, Travels(columns.select_rows(homes == shard).with_own_names())) for shard in known]
 
 
-def joined(answers: Sequence[tuple[Answer, Ints | None]], sequence: int | None) -> Answer:
-    """Return the answer to a batch from those of its parts, rows counted as in the batch.
+def joined(answers: Sequence[tuple[Answer, BatchPart]], sequence: int | None) -> Answer:
+    """Return the answer to a batch from those of its parts, rows counted as in the batch; or that to an event.
 
     Where a part was applied before, its rows are not counted again, and ``replayed`` says so.
     """
     by_code = Counter[str]()
     first: list[Any] = []
-    for answer, rows in answers:
+    for answer, part in answers:
+        if part.events and not isinstance(part.events[0], (Columns, Travels)):
+            return answer
         refused = answer.get("refused", {})
         by_code.update(refused.get("by_code", {}))
+        rows = part.rows
         first += [[row if rows is None else int(rows[row]), *rest] for row, *rest in refused.get("first", ())]
     found: Answer = {
         "accepted": sum(answer.get("accepted", 0) for answer, _ in answers),

@@ -92,7 +92,7 @@ class Shard:
                 self._engine.ledger.remove_record(key)
                 return {}
             if key is not None and sequence is not None and sequence <= self._engine.applied(*key):
-                return self._engine.apply_event(key, sequence, EMPTY)
+                return self._engine.apply_event(key, sequence, events[0] if events else EMPTY)
             found: Answer = {}
             for event in events or (EMPTY,):
                 answer = self._engine.apply_event(key, sequence, self._by_known_names(event))

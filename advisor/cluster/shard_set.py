@@ -17,7 +17,6 @@ from advisor.cluster.layout import Layout, Move, moves
 from advisor.cluster.routing import BatchPart, joined, split_by_shard
 from advisor.cluster.shard import EVICTED
 from advisor.domain.limits import SHARDS_MAX
-from advisor.domain.observations import Columns
 from advisor.engine.exactly_once import Producer
 from advisor.errors import InvalidValue, StateLocked, Unavailable, from_dict
 
@@ -158,20 +157,24 @@ class ShardSet:
         return self._gate.inside > 0
 
     def send(
-        self, key: Producer | None, sequence: int | None, columns: Columns, done: Callable[[Answer], object]
+        self, key: Producer | None, sequence: int | None, event: Any, done: Callable[[Answer], object]
     ) -> None:  # fmt: skip
-        """Have a batch applied by the shards of its rows, and its number by all; `done` has the answer once all have."""
-        self._gate.enter(lambda: self._send(key, sequence, columns, done))
+        """Have rows, or another event, applied by the shards of what they are about, and the number by all.
+
+        `done` has the answer once all have. Where a shard refuses an event, that shard alone lacks the number: the empty batch
+        that a producer sends under it then completes it.
+        """
+        self._gate.enter(lambda: self._send(key, sequence, event, done))
 
     def _send(
-        self, key: Producer | None, sequence: int | None, columns: Columns, done: Callable[[Answer], object]
+        self, key: Producer | None, sequence: int | None, event: Any, done: Callable[[Answer], object]
     ) -> None:  # fmt: skip
-        parts = split_by_shard(columns, self.layout)
+        parts = split_by_shard(event, self.layout)
         receivers = range(len(self.shards)) if key is not None or not parts else sorted(parts)
-        answers: list[tuple[Answer, Any]] = []
+        answers: list[tuple[Answer, BatchPart]] = []
 
         def one(part: BatchPart, answer: Answer) -> None:
-            answers.append((answer, part.rows))
+            answers.append((answer, part))
             if len(answers) < len(receivers):
                 return
             self._gate.finish_work()
@@ -181,7 +184,7 @@ class ShardSet:
 
         for number in receivers:
             part = parts.get(number, BatchPart())
-            rows = max((len(each) for each in part.events), default=0)
+            rows = max(map(_rows, part.events), default=0)
             self.shards[number].queue_item((key, sequence, part.events), rows, partial(one, part))
 
     def _note(self, key: Producer | None, sequence: int | None, *, whole: bool, some: bool) -> None:
@@ -194,34 +197,14 @@ class ShardSet:
         elif some:
             self.uneven.add(key)
 
-    async def _apply(self, number: int, key: Producer | None, sequence: int | None, *events: Any) -> Answer:
-        """Have one shard apply events; raises what is wrong with them."""
+    async def apply(self, event: Any) -> Answer:
+        """Have an event without a number applied; raises what is wrong with it."""
         answer: asyncio.Future[Answer] = asyncio.get_running_loop().create_future()
-
-        def done(found: Answer) -> None:
-            if not answer.done():  # not cancelled
-                answer.set_result(found)
-
-        self.shards[number].queue_item((key, sequence, events), sum(map(_rows, events)), done)
+        self.send(None, None, event, lambda found: answer.done() or answer.set_result(found))  # or it was cancelled
         found = await answer
         if "error" in found:
             raise from_dict(found["error"])
         return found
-
-    async def apply_by_shard(self, bucket: int, key: Producer | None, sequence: int | None, event: Any) -> Answer:
-        """Have an event applied by the shard of a bucket, and then its number by the others; raises what is wrong with it.
-
-        An error takes no number anywhere. Nothing else of the producer may be sent meanwhile.
-        """
-        async with self._gate.passing():
-            home = self.layout.owner[bucket]
-            answer = await self._apply(home, key, sequence, event)
-            self._note(key, sequence, whole=False, some=True)
-            if key is not None:
-                others = (number for number in range(len(self.shards)) if number != home)
-                await asyncio.gather(*(self._apply(number, key, sequence) for number in others))
-            self._note(key, sequence, whole=True, some=True)
-            return answer
 
     def evict(self, key: Producer) -> None:
         """Have every shard forget a producer."""

@@ -275,6 +275,29 @@ async def test_clients_notice_neither_kills_nor_moves(tmp_path: Path, seed: int)
         assert processes.killed == 6
 
 
+async def test_a_change_that_is_refused_among_rows_on_their_way_loses_and_doubles_none(tmp_path: Path) -> None:
+    one = Advisor()
+    async with (
+        front(tmp_path, Processes(3, kills=3, every=8)) as address,
+        AsyncClient(address, batch_rows=7, timeout_s=PATIENCE_S) as client,
+    ):
+        refused = []
+        for start in range(0, 240, 40):
+            for name, x, p, t in rows(start, 40):
+                for each in (client, one):
+                    each.observe(name, predictor=x, cores=p, elapsed_s=t)
+            refused.append(asyncio.create_task(client.forget(f"nobody{start}")))
+            await asyncio.sleep(0)
+        found = await asyncio.gather(*refused, return_exceptions=True)
+        assert {type(each) for each in found} == {UnknownComponent}
+        await client.flush()
+        moved = await client.shards(3)
+        assert moved["moves"]["waiting_for"] == []
+        assert (await client.status())["totals"]["rows_accepted"] == 240
+        for name in BOXES:
+            assert await client.predict(name, 5.0, 2, fresh=True) == one.predict(name, predictor=5.0, cores=2)
+
+
 async def test_a_ray_that_is_not_there_is_reported_at_once(tmp_path: Path) -> None:
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))  # and nobody listens

@@ -17,12 +17,13 @@ from shards_here import Processes
 from advisor.cluster import connections, shard_set
 from advisor.cluster.connections import ShardConnection
 from advisor.cluster.layout import Layout, moves
+from advisor.cluster.shard import EMPTY
 from advisor.cluster.shard_set import ShardSet
-from advisor.domain.buckets import BUCKETS, bucket_of
+from advisor.domain.buckets import BUCKETS
 from advisor.domain.observations import Columns, ComponentNames, columns_of
 from advisor.engine import Engine
 from advisor.engine.events import ComponentForgotten
-from advisor.errors import StateDamaged, StorageFailed, Unavailable, UnknownComponent
+from advisor.errors import StateDamaged, StorageFailed, Unavailable
 from advisor.storage import Store, store
 
 LIMITS = {"components_max": 1000, "model_memory_bytes": 2**22, "producers_max": 100}
@@ -206,20 +207,29 @@ async def test_a_full_disk_stops_acknowledgements_until_there_is_room(
     same(await together(front.shards), alone(front.acknowledged))
 
 
-async def test_an_event_of_one_shard_takes_its_number_everywhere_and_an_error_nowhere(front: Front) -> None:
+async def test_an_event_of_one_shard_takes_its_number_everywhere_and_an_empty_batch_that_of_a_refused_one(
+    front: Front,
+) -> None:
     await front.send_to(0, 4)
     key = PRODUCERS[0]
 
-    async def forget(name: str, number: int) -> dict[str, Any]:
-        return await front.shards.apply_by_shard(bucket_of(name), key, number, ComponentForgotten(name))
+    async def sent(number: int, event: Any) -> dict[str, Any]:
+        done = asyncio.get_running_loop().create_future()
+        front.shards.send(key, number, event, done.set_result)
+        return await done
 
-    with pytest.raises(UnknownComponent):
-        await forget("nobody", 5)
-    assert [each[key] for each in await front.shards.each("producers")] == [4, 4]
-    assert (await forget("p0-c1", 5))["sequence"] == 5
-    assert (await forget("p0-c1", 5))["replayed"]
-    await front.shards.scale(3)
-    await front.send_to(0, 9)  # 5 was the other event: 6 to 9
+    assert (await sent(5, ComponentForgotten("nobody")))["error"]["code"] == "unknown_component"
+    assert front.shards.durable[key] == 4
+    assert front.shards.uneven == {key}, "one shard lacks the number: buckets do not move meanwhile"
+    scaling = asyncio.create_task(front.shards.scale(3))
+    assert (await sent(5, EMPTY))["sequence"] == 5
+    await scaling
+    assert [each[key] for each in await front.shards.each("producers")] == [5, 5, 5]
+    forgotten = ComponentForgotten("p0-c1")
+    assert (await sent(6, forgotten))["component"] == "p0-c1"
+    assert (await sent(6, forgotten))["replayed"]
+    await front.shards.scale(2)
+    await front.send_to(0, 9)  # 5 and 6 were the other events: 7 to 9
     assert front.shards.durable[key] == 9
     await front.restart()
     assert front.shards.durable[key] == 9

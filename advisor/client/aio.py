@@ -23,7 +23,6 @@ from advisor.client.verbs import Answer, Awaits
 from advisor.client.watching import Followed
 from advisor.domain.shapes import read
 from advisor.errors import AdvisorError, ConnectionFailed, NotAnswered, Unauthorized, not_one_of
-from advisor.protocol import verbs as v
 from advisor.protocol.declaring import Question, sent
 from advisor.protocol.encoding import Body
 
@@ -101,7 +100,7 @@ class AsyncClient(Awaits, TakesRows[Taken[bool], Taken[int]]):
     ) -> None:
         self._address = parse_address(usual_address() if address is None else address)
         context = ssl.create_default_context() if tls is True else usual_tls() if tls is None else tls or None
-        self._token = token = usual_token() if token is None else token
+        token = usual_token() if token is None else token
         if when_full not in get_args(WhenFull):
             raise not_one_of("when_full", when_full, get_args(WhenFull))
         self._blocks = when_full == "block"
@@ -222,11 +221,6 @@ class AsyncClient(Awaits, TakesRows[Taken[bool], Taken[int]]):
         )  # fmt: skip
 
     # -- questions -------------------------------------------------------------------------------------------------
-
-    async def greet(self, timeout_s: float | None) -> dict[str, Any]:
-        """Return the answer to `hello`."""
-        hello = {"protocol": v.PROTOCOL_VERSION} | sent(v.Hello(token=self._token))
-        return await self._asked("hello", hello, dict[str, Any], timeout_s)
 
     async def change(self, body: Body, timeout_s: float | None) -> dict[str, Any]:
         """Make a numbered call in its place among the rows."""

@@ -141,7 +141,7 @@ class Verbs:
     @both
     async def hello(self: Any, *, timeout_s: float | None = None) -> dict[str, Any]:
         """Return the service's version, limits and features."""
-        return await self.greet(timeout_s)
+        return await self.ask(v.Hello(timeout_s=timeout_s), dict[str, Any])
 
     @both
     async def define_network(
@@ -169,7 +169,7 @@ class Verbs:
 
 
 class Awaits(Verbs):
-    """A client whose verbs are awaited: it has `ask`, `change`, `greet` and `subscriptions`, see `AsyncClient`."""
+    """A client whose verbs are awaited: it has `ask`, `change` and `subscriptions`, see `AsyncClient`."""
 
 
 class Blocks(Verbs, ABC):

@@ -229,15 +229,20 @@ def bound_text(code: str) -> str:
     return REFUSALS.get(code, code)
 
 
+def texts_in(values: Any) -> list[str | None] | None:
+    """Return a column as a list where it has texts or None; None where it has neither."""
+    if hasattr(values, "dtype") and values.dtype.kind in "UO":  # a numpy array, without importing numpy
+        values = values.tolist()
+    given: list[Any] = cast("list[Any]", values) if isinstance(values, (list, tuple)) else []
+    return given if any(value is None or isinstance(value, str) for value in given) else None
+
+
 def killed_codes(values: Any) -> Any:
     """Return a column of `killed` as numbers, where it has words or None; raises InvalidValue."""
-    if hasattr(values, "dtype") and values.dtype.kind in "UO":
-        values = values.tolist()
-    if not isinstance(values, (list, tuple)) or not any(
-        v is None or isinstance(v, str) for v in cast("list[Any]", values)
-    ):
-        return cast("Any", values)
-    return [killed_code(None if value is None else _killed("killed", value)) for value in cast("list[Any]", values)]
+    texts = texts_in(values)
+    if texts is None:
+        return values
+    return [killed_code(None if text is None else _killed("killed", text)) for text in texts]
 
 
 def killed_code(why: str | None) -> int:

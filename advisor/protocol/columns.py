@@ -50,16 +50,13 @@ class ConnectionNames:
         return self._last_names
 
 
-def columns_of_bins(params: verbs.ObserveColumns, names: ComponentNames | ConnectionNames) -> Columns:
+def columns_of_bins(params: verbs.ObserveColumns, connection: ConnectionNames) -> Columns:
     """Return the batch of `observe_columns`. Cost O(n); numbers are read in place.
 
     Raises InvalidValue when a column is no vector of the length of `index`, or a label's number has no label; TooLarge beyond
     ROWS_BATCH_MAX rows; UnknownNameId when `index` counts beyond the names; after `names` the same batch may be sent again.
     """
-    if isinstance(names, ConnectionNames):
-        names = names.names_of(params.components)
-    elif params.components is not None:
-        names = ComponentNames(params.components)
+    names = connection.names_of(params.components)
     index = np.frombuffer(params.index, "<u4")
     n = len(index)
     if n > limits.ROWS_BATCH_MAX:

@@ -13,7 +13,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple, cast
 
 from advisor.domain import limits
-from advisor.domain.rows import ABSENT_U32, FIELDS, KILLED, killed_codes
+from advisor.domain.rows import ABSENT_U32, FIELDS, KILLED, killed_codes, texts_in
 from advisor.errors import InvalidValue, TooLarge, not_one_of
 from advisor.protocol.framing import map_header, pack
 from advisor.protocol.points import flattened
@@ -241,13 +241,8 @@ def _labelled(columns: dict[str, Any]) -> dict[str, Any]:
     labels = list(columns.get("labels", ()))
     numbers = {label: number for number, label in reversed(list(enumerate(labels)))}
     for key in ("network", "machine"):
-        values: Any = columns.get(key)
-        if hasattr(values, "dtype") and values.dtype.kind in "UO":  # a numpy array, without importing numpy
-            values = values.tolist()
-        if isinstance(values, (list, tuple)) and any(
-            v is None or isinstance(v, str) for v in cast("list[Any]", values)
-        ):
-            texts = cast("list[str | None]", values)
+        texts = texts_in(columns.get(key))
+        if texts is not None:
             for text in texts:
                 if text is not None and text not in numbers:
                     numbers[text] = len(labels)

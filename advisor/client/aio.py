@@ -9,22 +9,24 @@ from collections.abc import Callable, Coroutine, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from types import TracebackType
-from typing import Any, Self, TypedDict, get_args
+from typing import Any, Self, TypedDict, cast, get_args
 
 import anyio
 import anyio.abc
 
 from advisor.client.address import parse_address, usual_address, usual_tls, usual_token
 from advisor.client.link import Link
+from advisor.client.outbox import Then
 from advisor.client.outcomes import Stats
 from advisor.client.rows import Count, Item, Taken, TakesRows, WhenFull, rows_of
-from advisor.client.session import BATCH_ROWS, BUFFER_ROWS, GREETING, PAUSED, READY, WINDOW_BATCHES, Session, Then
+from advisor.client.session import BATCH_ROWS, BUFFER_ROWS, GREETING, PAUSED, READY, WINDOW_BATCHES, Session
 from advisor.client.verbs import Answer, Awaits
 from advisor.client.watching import Followed
 from advisor.domain.shapes import read
 from advisor.errors import AdvisorError, ConnectionFailed, NotAnswered, Unauthorized, not_one_of
 from advisor.protocol.declaring import Question, sent
-from advisor.protocol.encoding import Body
+from advisor.protocol.encoding import Body, body_of
+from advisor.protocol.verbs import NumberedVerb
 
 LINGER_S = 0.02  # a row waits so long for others to fill its batch
 TIMEOUT_S = 10.0  # of a question, its connection included
@@ -229,8 +231,11 @@ class AsyncClient(Awaits, TakesRows[Taken[bool], Taken[int]]):
         )
 
     def ask(self, asked: Question, answer: type[Answer]) -> Coroutine[Any, Any, Answer]:
-        """Ask the service, and return its answer as that type; raises at once what is wrong with the question."""
-        return self._asked(asked.verb.name, sent(asked), answer, asked.timeout_s)
+        """Ask the service, or make a change, and return the answer as that type; raises at once what is wrong with it."""
+        given = sent(asked)
+        if isinstance(asked, NumberedVerb):
+            return cast("Any", self.change(body_of(asked.verb.name, given), asked.timeout_s))
+        return self._asked(asked.verb.name, given, answer, asked.timeout_s)
 
     # -- inside: rows ----------------------------------------------------------------------------------------------
 

@@ -25,12 +25,15 @@ REASONS_REPORTED = 3  # of the first rows that were refused
 HISTORY_BATCHES = 4096  # acknowledged batches whose rows are remembered, to tell how many a service lost
 
 
+Then = Callable[[AdvisorError | None, Any], object]  # takes the answer to a call: its error, or its result
+
+
 @dataclass(slots=True, eq=False)
 class NumberedRequest:
-    """A request with a number. `call` is who waits for its answer."""
+    """A request with a number. `then` takes its answer, where somebody waits for it."""
 
     body: Body
-    call: int | None = None
+    then: Then | None = None
     place: int = 0  # of its first row, among all rows and batches ever taken
     sequence: int = 0  # 0: not numbered yet
     sent: bool = False  # at some time, on any connection
@@ -114,10 +117,12 @@ class Outbox:
         with self._lock:
             self._closed, self._buffer_rows, self._space = True, 0, 0
 
-    def submit(self, body: Body, call: int | None = None) -> None:
+    def submit(self, body: Body, then: Then | None = None) -> NumberedRequest:
         """Take a numbered call, space or not; it keeps its place among the rows."""
+        request = NumberedRequest(body, then)
         with self._lock:
-            self._submit(NumberedRequest(body, call))
+            self._submit(request)
+        return request
 
     def _submit(self, request: NumberedRequest) -> None:
         self.stats.rows_offered += request.body.rows
@@ -236,7 +241,6 @@ class Outbox:
         """Drop what the service will never take, and put an empty batch in its place: its number must be used."""
         self._reject(batch.body.rows, error)
         batch.body = EMPTY
-        batch.call = None
 
     def renumber(self, durable: int) -> None:
         """The service stands at `durable`, which cannot be: number what is not acknowledged afresh, from 1.

@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, cast
 
-from advisor.client.outbox import NumberedRequest, Outbox
+from advisor.client.outbox import NumberedRequest, Outbox, Then
 from advisor.domain.limits import STRUCTURE_BYTES_MAX
 from advisor.errors import (
     AdvisorError,
@@ -38,8 +38,6 @@ DISCONNECTED: Final = "disconnected"
 GREETING: Final = "greeting"  # hello is sent, not yet answered
 READY: Final = "ready"
 PAUSED: Final = "paused"  # the service asked to send batches again later: `resume_sending` says when
-
-Then = Callable[[AdvisorError | None, Any], object]  # takes the answer to a call: its error, or its result
 
 
 @dataclass(slots=True)
@@ -103,8 +101,7 @@ class Session:
         self._greeting: int | None = None
         self._asked: dict[int, int] = {}
         self._in_flight: dict[int, NumberedRequest] = {}
-        self._unanswered: dict[NumberedRequest, int] = {}  # numbered calls that were sent, on any connection
-        self._numbered: dict[int, Then] = {}  # who waits for the answers of numbered calls
+        self._numbered: dict[int, NumberedRequest] = {}  # numbered calls that somebody waits for
         self._introduced = False  # whether this connection's hello named the producer
         self._rewind = False  # send again from the first unacknowledged, when nothing is in flight any more
         self._rewinds = 0
@@ -133,14 +130,14 @@ class Session:
     def call_numbered(self, body: Body, then: Then) -> int:
         """Make a numbered call, such as `forget`, in its place among the rows. It is made exactly once."""
         call = self._new_id()
-        self._numbered[call] = then
-        self.outbox.submit(body, call)
+        self._numbered[call] = self.outbox.submit(body, then)
         return call
 
     def abandon(self, call: int) -> None:
         """Nobody waits for this answer any more. A numbered call is made all the same."""
         self._calls.pop(call, None)
-        self._numbered.pop(call, None)
+        if (request := self._numbered.pop(call, None)) is not None:
+            request.then = None
 
     def stand(self, method: str, params: Callable[[], Sequence[Any]], then: Then) -> int:
         """Ask this on each connection that comes, until `abandon`; `then` takes each answer."""
@@ -183,9 +180,9 @@ class Session:
         self.failure = error
         self.stats.last_error = str(error)
         if not error.retry:
-            waiting = [asked.then for asked in self._calls.values() if not asked.standing]
-            for then in (*waiting, *self._numbered.values()):
-                then(error, None)
+            for waiting in (*self._calls.values(), *self._numbered.values()):
+                if waiting.then is not None and not (isinstance(waiting, Asked) and waiting.standing):
+                    waiting.then(error, None)
 
     def resume_sending(self) -> None:
         """The pause is over: send again from the first batch that is not acknowledged."""
@@ -202,8 +199,6 @@ class Session:
             while not self._rewind and len(self._in_flight) < self._window and (batch := self.outbox.next_batch()):
                 msgid = self._new_id()
                 self._in_flight[msgid] = batch
-                if batch.call is not None:
-                    self._unanswered[batch] = batch.call
                 self._out += encode_numbered(msgid, batch.body, self._producer, self._incarnation, batch.sequence)
                 self._ask_behind_rows()
         elif self.state == PAUSED:
@@ -264,22 +259,22 @@ class Session:
         if msgid == self._greeting:
             return self._greeted(reply)
         if msgid in self._asked:
-            self._answer(self._asked.pop(msgid), reply.error, reply.result)
+            call = self._asked.pop(msgid)
+            asked = self._calls.get(call)
+            if asked is not None and not asked.standing:
+                del self._calls[call]
+            elif asked is not None and reply.error is not None:
+                self.stats.last_error = str(reply.error)
+            self._answer(asked, reply.error, reply.result)
             return None
         batch = self._in_flight.pop(msgid, None)
         return None if batch is None else self._settled(batch, reply)
 
-    def _answer(self, call: int, error: AdvisorError | None, result: Any) -> None:
-        """Hand the answer of a call to who waits for it, if anybody does."""
-        asked = self._calls.get(call)
-        then = self._numbered.pop(call, None) if asked is None else asked.then
-        if asked is not None and not asked.standing:
-            del self._calls[call]
-        elif asked is not None and error is not None:
-            self.stats.last_error = str(error)
-        if then is not None:
+    def _answer(self, asked: Asked | NumberedRequest | None, error: AdvisorError | None, result: Any) -> None:
+        """Hand an answer to who waits for it, if anybody does."""
+        if asked is not None and asked.then is not None:
             self.answered += 1
-            then(error, result)
+            asked.then(error, result)
 
     def _greeted(self, reply: Reply) -> AdvisorError | None:
         self._greeting = None
@@ -298,8 +293,9 @@ class Session:
         self.outbox.acknowledge(durable)
         self.state = READY
         self.failure = None
-        for batch in [batch for batch in self._unanswered if batch.durable]:
-            self._answer(self._unanswered.pop(batch), None, None)
+        for request in self._numbered.values():
+            if request.durable:
+                self._answer(request, None, None)
         return None
 
     def _settled(self, batch: NumberedRequest, reply: Reply) -> AdvisorError | None:
@@ -310,8 +306,7 @@ class Session:
             self.outbox.acknowledge(batch.sequence)
             if why := self.outbox.count_receipt(reply.result):
                 self.warn(why)
-            if batch in self._unanswered:
-                self._answer(self._unanswered.pop(batch), None, reply.result)
+            self._answer(batch, None, reply.result)
         elif batch.durable:
             pass  # a later one was acknowledged, and this one with it
         elif isinstance(error, SequenceGap):
@@ -325,8 +320,7 @@ class Session:
             return error
         else:
             self._rewind = True
-            if batch in self._unanswered:
-                self._answer(self._unanswered.pop(batch), error, None)
+            self._answer(batch, error, None)
             self.outbox.refuse_for_ever(batch, error)
         return self._go_back(error) if self._rewind and not self._in_flight else None
 

@@ -31,8 +31,8 @@ from advisor.domain.job_pools import PoolPlan
 from advisor.domain.runs import RunPrediction
 from advisor.domain.sharing import Together
 from advisor.protocol import verbs as v
-from advisor.protocol.declaring import Question, called, sent
-from advisor.protocol.encoding import body_of, body_of_events
+from advisor.protocol.declaring import Question, called
+from advisor.protocol.encoding import body_of_events
 
 P = ParamSpec("P")
 Asked = TypeVar("Asked", bound=Question)
@@ -81,15 +81,6 @@ def asks(declared: Callable[P, Asked], answer: type[Answer]) -> Both[P, Answer, 
     return both(_asking(declared, lambda client, asked: client.ask(asked, answer)))
 
 
-def changes(declared: Callable[P, Asked]) -> Both[P, dict[str, Any], dict[str, Any]]:
-    """Return the methods that make a declared change, numbered, in its place among the rows; they raise as those of `asks`."""
-
-    def change(client: Any, asked: Asked) -> Coroutine[Any, Any, dict[str, Any]]:
-        return client.change(body_of(asked.verb.name, sent(asked)), asked.timeout_s)
-
-    return both(_asking(declared, change))
-
-
 def _asking(
     declared: Callable[P, Asked], ask: Callable[[Any, Asked], Coroutine[Any, Any, Answer]]
 ) -> Method[P, Answer]:
@@ -132,10 +123,10 @@ class Verbs:
     profile = asks(v.ProfileAsked, ProfileReport)
     predict_run = asks(v.PredictRun, RunPrediction)
     curves = asks(v.CurvesAsked, Curves)
-    observe_run = changes(v.ObserveRun)
-    forget = changes(v.Forget)
-    pin = changes(v.Pin)
-    set_allowed = changes(v.SetAllowed)
+    observe_run = asks(v.ObserveRun, dict[str, Any])
+    forget = asks(v.Forget, dict[str, Any])
+    pin = asks(v.Pin, dict[str, Any])
+    set_allowed = asks(v.SetAllowed, dict[str, Any])
     watch = Both(_asking(v.Watch, lambda client, asked: client.subscriptions.watch(asked)), watched)
 
     @both

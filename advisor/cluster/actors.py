@@ -36,19 +36,17 @@ class Process:
         else:
             kernels.stay_interpreted()
 
-    def pid(self) -> int:
-        """Return the process's number: it is ready."""
-        return os.getpid()
-
     def call(self, method: str, *args: Any) -> tuple[bool, Any]:
-        """Open a shard, or call a method of it; an error of the package comes back as a value."""
+        """Open a shard, or call a method of it; an error of the package comes back as a value. Without a shard: None."""
+        found = None
         try:
             if method == "open":
                 self._shard = Shard(*args)
-                return True, None
-            return True, getattr(self._shard, method)(*args)
+            elif self._shard is not None:
+                found = getattr(self._shard, method)(*args)
         except AdvisorError as error:
             return False, error.as_dict()
+        return True, found
 
 
 class Actor:
@@ -57,17 +55,13 @@ class Actor:
     def __init__(self, ray: Any, actor: Any) -> None:
         self._ray, self._actor = ray, actor
 
-    async def get(self, method: str, *args: Any) -> Any:
-        """Return what a method of the process itself returns; raises Gone."""
+    async def call(self, method: str, *args: Any) -> Any:
+        """As `Handle`."""
         try:
-            return await getattr(self._actor, method).remote(*args)
+            good, found = await self._actor.call.remote(method, *args)
         except (self._ray.exceptions.RayActorError, self._ray.exceptions.RayTaskError) as error:
             text = str(error).strip()
             raise Gone(text.splitlines()[-1] if text else type(error).__name__) from None
-
-    async def call(self, method: str, *args: Any) -> Any:
-        """As `Handle`."""
-        good, found = await self.get("call", method, *args)
         if not good:
             raise from_dict(found)
         return found
@@ -108,7 +102,7 @@ class Actors:
         """As `Runtime`."""
         actor = Actor(self._ray, self._class.remote(self._compiled))
         try:
-            await actor.get("pid")
+            await actor.call("ready")
         except BaseException:  # nobody waits for it any more: it must not take a place later
             actor.kill()
             raise

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from contextlib import suppress
 from itertools import pairwise
 from typing import Any, Protocol, TypeVar, cast
 
@@ -37,23 +36,35 @@ _DECODE_ERRORS: tuple[type[Exception], ...] = (
 )
 
 
-class Cutter(Protocol):
+def _refuse_extension(*_: object) -> Any:
+    raise MalformedMessage(
+        "extension types are not part of this protocol", field="extension type",
+        hint="send numbers, text, bin, arrays and maps",
+    )  # fmt: skip
+
+
+class Unpacker(Protocol):
     """What is used of msgpack.Unpacker, whose package has no type hints."""
 
     def feed(self, next_bytes: bytes) -> None: ...
     def skip(self) -> None: ...
     def tell(self) -> int: ...
+    def unpack(self) -> Any: ...
 
 
+_LIMITS: dict[str, Any] = {
+    "max_array_len": limits.ARRAY_ITEMS_MAX, "max_map_len": limits.MAP_ITEMS_MAX, "max_ext_len": 0,
+    "ext_hook": _refuse_extension,
+}  # fmt: skip
 Parts = TypeVar("Parts", list[Raw], dict[str, Raw])
 
 
-def unpack(data: bytes | bytearray | memoryview) -> Any:
-    """Return the message that bytes are; raises one of `_DECODE_ERRORS` where they are none, less, or more."""
-    return cast("Any", msgpack).unpackb(
-        data, max_array_len=limits.ARRAY_ITEMS_MAX, max_map_len=limits.MAP_ITEMS_MAX, max_ext_len=0,
-        ext_hook=_refuse_extension,
-    )  # fmt: skip
+def whole_message(data: bytes | bytearray | memoryview) -> list[Any]:
+    """Return the message that bytes are; none where they are less, more, or at fault."""
+    try:
+        return [cast("Any", msgpack).unpackb(data, **_LIMITS)]
+    except _DECODE_ERRORS:
+        return []
 
 
 def pack(value: Any) -> bytes:
@@ -74,23 +85,24 @@ class Framing:
     `structure_bytes_max`: bytes of a message outside the `bin` values of its parameters.
     """
 
-    __slots__ = ("_cutter", "_origin", "_pending", "_structure_bytes_max", "pending_bytes")
+    __slots__ = ("_cutter", "_decoder", "_origin", "_pending", "_structure_bytes_max", "pending_bytes")
 
     def __init__(self, structure_bytes_max: int = limits.STRUCTURE_BYTES_MAX) -> None:
         self._structure_bytes_max = structure_bytes_max
         self._begin()
 
     def _begin(self) -> None:
-        self._cutter = cast("Callable[..., Cutter]", msgpack.Unpacker)(max_buffer_size=0, read_size=2**16)
+        new_unpacker = cast("Callable[..., Unpacker]", msgpack.Unpacker)
+        # Their buffers begin at `read_size`, and grow with a message. After a fault neither is used again.
+        self._cutter, self._decoder = (new_unpacker(max_buffer_size=0, read_size=2**16, **_LIMITS) for _ in range(2))
         self._pending: list[bytes] = []  # bytes of the message that is not whole yet
         self.pending_bytes = 0  # of them
         self._origin = 0  # offset in the stream of the first of them
 
     def read_messages(self, data: bytes | bytearray | memoryview) -> tuple[list[Any], AdvisorError | None, bytes]:
         """Return the messages that `data` completes; a fault, or None; the first bytes of the faulty message."""
-        if not self._pending and len(data) <= WHOLE_BYTES_MAX:
-            with suppress(*_DECODE_ERRORS):
-                return [unpack(data)], None, b""
+        if not self._pending and len(data) <= WHOLE_BYTES_MAX and (whole := whole_message(data)):
+            return whole, None, b""
         data = bytes(data)
         self._pending.append(data)
         self.pending_bytes += len(data)
@@ -113,13 +125,14 @@ class Framing:
             self._pending = [stream[end:]] if end < len(stream) else []
             self.pending_bytes = len(stream) - end
             self._origin += end
+            self._decoder.feed(stream[:end])
             for start, end in pairwise(ends):
-                message = stream[start:end]
                 try:
-                    check_size(message, self._structure_bytes_max)
-                    messages.append(unpack(message))
+                    if end - start > self._structure_bytes_max:
+                        check_size(stream[start:end], self._structure_bytes_max)
+                    messages.append(self._decoder.unpack())
                 except (*_DECODE_ERRORS, TooLarge) as error:
-                    return messages, _fault(error), message[:HEAD_BYTES]
+                    return messages, _fault(error), stream[start : min(end, start + HEAD_BYTES)]
             if len(stream) > RETAINED_BYTES and not self.pending_bytes:
                 self._begin()  # gives the memory of a large message back
         if fault is None and self.pending_bytes > limits.MESSAGE_BYTES_MAX:
@@ -131,14 +144,12 @@ class Framing:
 
 
 def check_size(message: bytes, structure_bytes_max: int) -> None:
-    """Check a whole message against MESSAGE_BYTES_MAX, and what is not column payload against its own bound.
+    """Check a whole message of more than `structure_bytes_max`: what is not column payload has that bound.
 
     Raises TooLarge.
     """
     if len(message) > limits.MESSAGE_BYTES_MAX:
         raise TooLarge("bytes of a message", len(message), limits.MESSAGE_BYTES_MAX, "cut the batch")
-    if len(message) <= structure_bytes_max:
-        return
     params = _parts_of(message, list[Raw])[-1:]
     payload = sum(_payload_bytes(each, PAYLOAD_DEPTH_MAX) for last in params for each in _parts_of(last, list[Raw]))
     if len(message) - payload > structure_bytes_max:
@@ -173,13 +184,6 @@ def call_id(head: bytes) -> int | None:
 def is_msgid(value: object) -> bool:
     """True for an integer from 0 to 2**32 - 1."""
     return type(value) is int and 0 <= value < 2**32
-
-
-def _refuse_extension(*_: object) -> Any:
-    raise MalformedMessage(
-        "extension types are not part of this protocol", field="extension type",
-        hint="send numbers, text, bin, arrays and maps",
-    )  # fmt: skip
 
 
 def _fault(error: Exception) -> AdvisorError:

@@ -2,7 +2,7 @@
 
 # No postponed annotations here: `verb` reads them.
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Annotated, Any, Protocol, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
 from msgspec import Meta
 
@@ -22,15 +22,6 @@ TOKEN_BYTES_MAX = 4096  # no longer secret is of use
 EXPORT_AFTER_BYTES_MAX = 512  # a name of at most 200 bytes, and where it stands
 SECONDS_MAX = limits.ELAPSED_MAX_S  # of a horizon or a cost
 MEASURES = tuple(limits.MEASURES)
-
-
-class Described(Protocol):
-    """A network that is no text: `advisor.domain.networks.Network`."""
-
-    def as_nodes(self) -> list[dict[str, Any]]:
-        """Return its nodes, children before parents."""
-        ...
-
 
 # -- what looks further at a value ------------------------------------------------------------------------------------------
 
@@ -97,10 +88,12 @@ NetworkId = Annotated[
     Meta(description=f"a whole number from 0 to {limits.NETWORK_ID_MAX}, or a name"),
 ]
 if TYPE_CHECKING:  # what a caller gives
+    from advisor.domain.networks import Network
+
     Point = Number | Numbers
     Inputs = Points
-    NetworkGiven = str | int | Sequence[Mapping[str, Any]] | Described
-    NodesGiven = Sequence[Mapping[str, Any]] | Described
+    NetworkGiven = str | int | Sequence[Mapping[str, Any]] | Network
+    NodesGiven = Sequence[Mapping[str, Any]] | Network
     Allowed = AllowedForm
     Runs = Mapping[int, int]
     One = TypeVar("One")

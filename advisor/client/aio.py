@@ -9,7 +9,7 @@ from collections.abc import Callable, Coroutine, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from types import TracebackType
-from typing import Any, Self, TypedDict, cast, get_args
+from typing import Any, Self, TypedDict, get_args
 
 import anyio
 import anyio.abc
@@ -25,8 +25,7 @@ from advisor.client.watching import Followed
 from advisor.domain.shapes import read
 from advisor.errors import AdvisorError, ConnectionFailed, NotAnswered, Unauthorized, not_one_of
 from advisor.protocol.declaring import Question, sent
-from advisor.protocol.encoding import Body, body_of
-from advisor.protocol.verbs import NumberedVerb
+from advisor.protocol.encoding import Body
 
 LINGER_S = 0.02  # a row waits so long for others to fill its batch
 TIMEOUT_S = 10.0  # of a question, its connection included
@@ -231,11 +230,8 @@ class AsyncClient(Awaits, TakesRows[Taken[bool], Taken[int]]):
         )
 
     def ask(self, asked: Question, answer: type[Answer]) -> Coroutine[Any, Any, Answer]:
-        """Ask the service, or make a change, and return the answer as that type; raises at once what is wrong with it."""
-        given = sent(asked)
-        if isinstance(asked, NumberedVerb):
-            return cast("Any", self.change(body_of(asked.verb.name, given), asked.timeout_s))
-        return self._asked(asked.verb.name, given, answer, asked.timeout_s)
+        """Ask the service, and return its answer as that type; raises at once what is wrong with the question."""
+        return self._asked(asked.verb.name, sent(asked), answer, asked.timeout_s)
 
     # -- inside: rows ----------------------------------------------------------------------------------------------
 

@@ -31,8 +31,8 @@ from advisor.domain.job_pools import PoolPlan
 from advisor.domain.runs import RunPrediction
 from advisor.domain.sharing import Together
 from advisor.protocol import verbs as v
-from advisor.protocol.declaring import Question, called
-from advisor.protocol.encoding import body_of_events
+from advisor.protocol.declaring import Question, called, sent
+from advisor.protocol.encoding import body_of, body_of_events
 
 P = ParamSpec("P")
 Asked = TypeVar("Asked", bound=Question)
@@ -76,9 +76,16 @@ def both(method: Method[P, Answer]) -> Both[P, Answer, Answer]:
 def asks(declared: Callable[P, Asked], answer: type[Answer]) -> Both[P, Answer, Answer]:
     """Return the methods that ask a declared verb; `answer` is the type of what they return.
 
-    They raise at once what is wrong with the call: UnknownKey, InvalidValue, TooLarge.
+    A change is numbered, in its place among the rows. They raise at once what is wrong with the call: UnknownKey, InvalidValue,
+    TooLarge.
     """
-    return both(_asking(declared, lambda client, asked: client.ask(asked, answer)))
+
+    def ask(client: Any, asked: Asked) -> Coroutine[Any, Any, Answer]:
+        if isinstance(asked, v.NumberedVerb):
+            return client.change(body_of(asked.verb.name, sent(asked)), asked.timeout_s)
+        return client.ask(asked, answer)
+
+    return both(_asking(declared, ask))
 
 
 def _asking(

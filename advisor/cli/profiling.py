@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import tempfile
 from collections.abc import Mapping
 from pathlib import Path
@@ -44,30 +43,22 @@ def profile_command(
 
     Without FILE and PROGRAM it lists the runs of a service; --producer shows the newest run of one.
 
-    Behind -- runs a PROGRAM of OpenMP tasks, its events to the service at --socket or ADVISOR_SOCKET, else into a file, which
-    --record keeps; its status is the command's.
+    Behind -- runs a PROGRAM of OpenMP tasks, its events into a file, which --record keeps; its status is the command's.
 
     Trees are those of paper 5: one for each task construct, one for each thread's implicit task, with stubs where tasks ran.
     """
     program = running.program_of(ctx)
     if bool(file) + bool(program) + (producer is not None) > 1:
         raise click.UsageError("give a file, or -- and a program with its arguments, or --producer of a service", ctx)
-    if file and any(source.values()):
-        raise click.UsageError("no service is asked about a file", ctx)
-    if program and (source["tcp"] or source["token_file"]):
-        raise click.UsageError("where a program sends its events is a --socket", ctx)
-    if record and (source["socket"] or not program):
-        raise InvalidValue(
-            "record", str(record), "given with a PROGRAM, whose events go into the file and to no --socket"
-        )
+    if (file or program) and any(source.values()):
+        raise click.UsageError("no service is asked about a file or a program", ctx)
+    if record and not program:
+        raise InvalidValue("record", str(record), "given with a PROGRAM, whose events go into the file")
     if not file and not program and producer is None:
         return _runs(source)
     status, quiet = 0, options.wants_json()
     if producer is not None:
         name, profile = producer, _now(source, producer)
-    elif program and not record and (at := source["socket"] or os.environ.get("ADVISOR_SOCKET")):
-        name = Path(program[0]).name
-        profile, status = running.watched(program, Path(at), mode, quiet=quiet)
     else:
         from advisor.files.profiles import read_profile
 

@@ -1,11 +1,10 @@
-"""`advisor profile -- PROGRAM`: run a program under the OpenMP tool and fetch its profile."""
+"""`advisor profile -- PROGRAM`: run a program under the OpenMP tool, its events into a file."""
 
 from __future__ import annotations
 
 import json
 import mmap
 import os
-import secrets
 import shutil
 import subprocess
 import sys
@@ -13,16 +12,12 @@ import tempfile
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import Final
 
 import click
 
 from advisor.cli import options
-from advisor.errors import AdvisorError, ConnectionFailed, InvalidValue
-
-if TYPE_CHECKING:
-    from advisor.client import SyncClient
-    from advisor.profile.tree import Profile
+from advisor.errors import InvalidValue
 
 PROGRAM: Final = "program"  # where a command's context keeps it
 MODES: Final = ("auto", "full", "sums")
@@ -50,46 +45,34 @@ def program_of(ctx: click.Context) -> Sequence[str]:
     return ctx.meta.get(PROGRAM, ())
 
 
-def watched(program: Sequence[str], at: Path, mode: str | None, *, quiet: bool) -> tuple[Profile, int]:
-    """Run a program under the tool, its events to the service `at` a socket, and return its profile and its exit status.
+def recorded(program: Sequence[str], path: Path, mode: str, *, quiet: bool) -> int:
+    """Run a program under the tool, its events into a file; return its exit status.
 
     Raises AdvisorError where the tool cannot be built, the program not be started, or nothing came of it.
 
-    `mode`: one of `MODES`; auto without. `quiet`: keep standard output free: what the program prints goes to standard error.
-    """
-    from advisor.cli.source import connected
-
-    _check_program(program)
-    with connected({}, at) as client, tempfile.TemporaryDirectory(prefix="advisor-") as made:
-        folder = Path(made)  # a wrong address is reported before anything is built or run
-        environment = _tool(mode or "auto", folder)
-        incarnation = secrets.token_bytes(16)
-        environment |= {
-            "ADVISOR_SOCKET": str(at.absolute()),
-            "ADVISOR_PRODUCER": Path(program[0]).name,
-            "ADVISOR_INCARNATION": incarnation.hex(),
-        }
-        status = _run(program, environment, quiet=quiet)
-        said = _report(folder)
-        run = bytes.fromhex(said["incarnation"]) if said else incarnation  # another one if a service lost its state
-        return _fetched(client, environment["ADVISOR_PRODUCER"], run, status), status
-
-
-def recorded(program: Sequence[str], path: Path, mode: str, *, quiet: bool) -> int:
-    """Run a program under the tool, its events into a file, without any service; return its exit status.
-
-    Raises as `watched`.
+    `mode`: one of `MODES`. `quiet`: keep standard output free: what the program prints goes to standard error.
     """
     _check_program(program)
+    from advisor.adapters.openmp import tool_library
+
     with tempfile.TemporaryDirectory(prefix="advisor-") as folder:
-        environment = _tool(mode, Path(folder)) | {"ADVISOR_OPENMP_FILE": str(path.absolute())}
+        report = Path(folder, "report")
+        environment = {
+            "OMP_TOOL": "enabled",
+            "OMP_TOOL_LIBRARIES": str(tool_library()),
+            "ADVISOR_OPENMP_MODE": mode,
+            "ADVISOR_OPENMP_REPORT": str(report),
+            "ADVISOR_OPENMP_FILE": str(path.absolute()),
+        }
         if "ADVISOR_OPENMP_BUFFER" not in os.environ and mode == "full":
             environment["ADVISOR_OPENMP_BUFFER"] = str(RECORDED_BUFFER)
         path.unlink(missing_ok=True)  # a file of an earlier run is not taken for this one's
         status = _run(program, environment, quiet=quiet)
-        held_s = (_report(Path(folder)) or {}).get("held_ns", 0) / 1e9
+        held_s = json.loads(report.read_bytes()).get("held_ns", 0) / 1e9 if report.exists() else 0.0
     if not path.exists():
-        raise _nothing_came(Path(program[0]).name, status)
+        why = f"it ended with status {status}" if status else "does it use OpenMP, of LLVM's libomp?"
+        bound = f"one that runs tasks of OpenMP: nothing came of it; {why}"
+        raise InvalidValue("program", Path(program[0]).name, bound)
     if held_s >= HELD_S:
         print(
             f"advisor: threads waited {held_s:.2g} s until their events were written, which the profile shows as time of"
@@ -98,17 +81,6 @@ def recorded(program: Sequence[str], path: Path, mode: str, *, quiet: bool) -> i
             file=sys.stderr,
         )
     return status
-
-
-def _tool(mode: str, folder: Path) -> dict[str, str]:
-    from advisor.adapters.openmp import tool_library
-
-    return {
-        "OMP_TOOL": "enabled",
-        "OMP_TOOL_LIBRARIES": str(tool_library()),
-        "ADVISOR_OPENMP_MODE": mode,
-        "ADVISOR_OPENMP_REPORT": str(folder / "report"),
-    }
 
 
 def _run(program: Sequence[str], environment: Mapping[str, str], *, quiet: bool) -> int:
@@ -125,11 +97,6 @@ def _run(program: Sequence[str], environment: Mapping[str, str], *, quiet: bool)
         except KeyboardInterrupt:
             continue  # the program was interrupted as well; it says when it ends
         return status if status >= 0 else 128 - status  # as a shell reports a signal
-
-
-def _report(folder: Path) -> dict[str, Any] | None:
-    path = folder / "report"
-    return json.loads(path.read_bytes()) if path.exists() else None
 
 
 def _check_program(program: Sequence[str]) -> None:
@@ -158,20 +125,3 @@ def _check_program(program: Sequence[str]) -> None:
         "build it with clang -fopenmp; or link GCC's objects by clang -fopenmp; or without building set"
         " LD_PRELOAD=libomp.so.5, which takes libgomp's place",
     )  # fmt: skip
-
-
-def _nothing_came(name: str, status: int) -> InvalidValue:
-    why = f"it ended with status {status}" if status else "does it use OpenMP, of LLVM's libomp?"
-    return InvalidValue("program", name, f"one that runs tasks of OpenMP: nothing came of it; {why}")
-
-
-def _fetched(client: SyncClient, producer: str, incarnation: bytes, status: int) -> Profile:
-    from advisor.profile.tree import Profile
-
-    try:
-        answer: Mapping[str, Any] = client.profile(producer, incarnation=incarnation, diagnosis=False)
-    except InvalidValue as error:
-        raise _nothing_came(producer, status) from error
-    except AdvisorError as error:
-        raise ConnectionFailed(f"the service was lost during the run: {error}", field="socket") from error
-    return Profile.from_dict(answer["profile"])

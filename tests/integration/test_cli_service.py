@@ -199,7 +199,7 @@ def test_a_service_is_asked_for_its_runs(
         assert "one that sent task events: mine" in call(*at, "--producer", "nobody", status=2)
         assert "1 to 200 bytes" in call(*at, "--producer", "", status=2)
         assert "no service is asked" in call(*at, str(tmp_path / "p.json"), status=2)
-        assert "is a --socket" in call("--tcp", "127.0.0.1:1", "--", "./program", status=2)
+        assert "no service is asked" in call(*at, "--", "./program", status=2)
         monkeypatch.setenv("XDG_RUNTIME_DIR", str(tmp_path / "nothing"))
         monkeypatch.delenv("ADVISOR_SOCKET", raising=False)
         assert "--socket" in call("--producer", "mine", status=2)

@@ -17,6 +17,7 @@ import platform
 import re
 import resource
 import subprocess
+import sys
 import tempfile
 import time
 from collections.abc import Iterator, Mapping, Sequence
@@ -28,9 +29,11 @@ from typing import Any
 import advisor.adapters.openmp
 from advisor.adapters.openmp import build_tool
 from advisor.client import SyncClient
-from advisor.demo.service_process import serving
 from advisor.profile.diagnosis import Finding, diagnose
 from advisor.profile.tree import Profile
+
+sys.path.insert(0, str(Path(__file__).parent.parent / "demos"))
+from service_process import serving
 
 SOURCES = Path(__file__).parent.parent / "tests" / "support" / "openmp"
 COMPILED_S = 120.0  # numba makes the fold of events anew in some 20 s

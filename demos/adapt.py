@@ -27,9 +27,9 @@ sys.path.insert(0, str(Path(__file__).resolve().parent))
 from boxes import BOXES, SIDE
 from runtime import Measured, Runtime
 from runtime_workers import Setting, equal_shares, settings_of
+from service_process import served
 
 from advisor.client.watching import SyncWatch
-from advisor.demo.service_process import served
 from advisor.domain.allocations import Allocation
 from advisor.network import parse
 

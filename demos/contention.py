@@ -27,9 +27,9 @@ from adapt import first, usable_processors
 from boxes import BOXES
 from runtime import Runtime
 from runtime_workers import Setting
+from service_process import served
 
 from advisor.client import SyncClient
-from advisor.demo.service_process import served
 from advisor.network import parse
 
 PAIRS = {

@@ -17,7 +17,7 @@ from advisor.cli.tables import Column, Printed, table
     click.option("--seed", type=click.IntRange(min=0), default=1, show_default=True, help="Seed of sizes and order."),
 )
 def demo_command(seed: int) -> Output:
-    """Stream real measurements to a service of its own, follow its advice, and print what that brought.
+    """Learn from real measurements, follow the advice, and print what that brought.
 
     Three data-parallel numpy components run on this machine: each invocation with the advised cores, with one core and with
     all cores, compared with the best in hindsight.

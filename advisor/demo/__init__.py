@@ -1,1 +1,1 @@
-"""What `advisor demo` runs: real components on this machine, judged through a real service."""
+"""What `advisor demo` runs: real components on this machine, and what following the advice brought."""

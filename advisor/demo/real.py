@@ -2,7 +2,7 @@
 
 A learning phase runs records through the pipeline on core counts that take turns. Then every invocation is judged: the
 advisor is asked, and the same input is run with one core, with all cores, with the advised cores and with the other
-candidates, interleaved and repeated. What the advised run took is sent to the service, as a scheduler would.
+candidates, interleaved and repeated. What the advised run took is reported, as a scheduler would.
 """
 
 from __future__ import annotations
@@ -15,9 +15,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from advisor.client import SyncClient
 from advisor.demo.kernels import KERNELS, Floats, Workers, record
-from advisor.demo.service_process import served
+from advisor.engine import Advisor
 from advisor.errors import Unsupported
 
 SIDES = (16, 640)  # of a record, log-uniform: from runs that threads only slow down to runs that need them
@@ -52,10 +51,9 @@ class Invocation(NamedTuple):
 
 
 def run_demo(*, seed: int, tick: Callable[[int], object]) -> dict[str, Any]:
-    """Run the demo with a service process of its own and return what was measured; `tick` gets all records, once a record.
+    """Run the demo and return what was measured; `tick` gets the number of all records, once a record.
 
-    Raises Unsupported when threadpoolctl is not installed: with several threads inside each kernel nothing would be measured;
-    ConnectionFailed when the service does not start.
+    Raises Unsupported when threadpoolctl is not installed: with several threads inside each kernel nothing would be measured.
     """
     try:
         from threadpoolctl import threadpool_limits  # noqa: PLC0415 - an extra, loaded where it is used
@@ -64,8 +62,8 @@ def run_demo(*, seed: int, tick: Callable[[int], object]) -> dict[str, Any]:
         raise Unsupported("the demo needs threadpoolctl, which is not installed", field="threads", hint=hint) from error
     start, load, cores = perf_counter(), os.getloadavg()[0], min(CORES_MAX, usable_cores())
     counts, rng = candidates(cores), np.random.default_rng(seed)
-    judged: list[Invocation] = []
-    with served("demo-real") as client, threadpool_limits(limits=1), Workers(cores) as workers:
+    advisor, judged = Advisor(), list[Invocation]()
+    with threadpool_limits(limits=1), Workers(cores) as workers:
         for count in (1, cores, cores):  # the threads start, library code is loaded: no measured run pays for it
             flow: Any = record(SIDES[1] // 2, rng)
             for kernel in KERNELS.values():
@@ -73,10 +71,9 @@ def run_demo(*, seed: int, tick: Callable[[int], object]) -> dict[str, Any]:
         for number in range(RECORDS_LEARNED + RECORDS_JUDGED):
             given = record(round(SIDES[0] * (SIDES[1] / SIDES[0]) ** rng.uniform()), rng)
             if number < RECORDS_LEARNED:
-                _learn(client, given, counts, number, workers)
+                _learn(advisor, given, counts, number, workers)
             else:
-                judged += _judge(client, given, counts, workers, rng)
-            client.flush()  # the service folds on a core of this machine: not while the next record is measured
+                judged += _judge(advisor, given, counts, workers, rng)
             tick(RECORDS_LEARNED + RECORDS_JUDGED)
     found = {"cores": cores, "runs_learned": RECORDS_LEARNED * len(KERNELS), "load_average": load}
     return {"real": found | summary(judged) | {"seconds": perf_counter() - start}}
@@ -118,23 +115,23 @@ def candidates(cores: int) -> tuple[int, ...]:
     return tuple(sorted({round(count) for count in np.geomspace(1, cores, wanted)}))
 
 
-def _learn(client: SyncClient, flow: Floats, counts: Sequence[int], number: int, workers: Workers) -> None:
+def _learn(advisor: Advisor, flow: Floats, counts: Sequence[int], number: int, workers: Workers) -> None:
     for place, (name, kernel) in enumerate(KERNELS.items()):
         # Each component takes every candidate in turn, and no two components the same one at a time.
         cores = counts[(number + place) % len(counts)]
         start = perf_counter()
         result = kernel(flow, cores, workers)
-        client.observe(name, predictor=len(flow), cores=cores, elapsed_s=perf_counter() - start)
+        advisor.observe(name, predictor=len(flow), cores=cores, elapsed_s=perf_counter() - start)
         flow = result
 
 
 def _judge(
-    client: SyncClient, flow: Floats, counts: Sequence[int], workers: Workers, rng: np.random.Generator
+    advisor: Advisor, flow: Floats, counts: Sequence[int], workers: Workers, rng: np.random.Generator
 ) -> Iterator[Invocation]:
     """Yield the judged invocation of each component of the pipeline."""
     for name, kernel in KERNELS.items():
         side, start = len(flow), perf_counter()
-        choice = client.choose_cores(name, predictor=side, cores_max=max(counts), tolerance=TOLERANCE)
+        choice = advisor.choose_cores(name, predictor=side, cores_max=max(counts), tolerance=TOLERANCE)
         advised, ask_s = choice.cores, perf_counter() - start
         times: dict[int, list[float]] = {cores: [] for cores in (*counts, advised)}
         result = flow
@@ -143,6 +140,6 @@ def _judge(
                 start = perf_counter()
                 result = kernel(flow, cores, workers)
                 times[cores].append(perf_counter() - start)
-        client.observe(name, predictor=side, cores=advised, elapsed_s=times[advised][0])
+        advisor.observe(name, predictor=side, cores=advised, elapsed_s=times[advised][0])
         yield Invocation(name, advised, {cores: float(np.median(runs)) for cores, runs in times.items()}, ask_s)
         flow = result

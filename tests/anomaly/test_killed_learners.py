@@ -14,10 +14,10 @@ from pathlib import Path
 import msgpack
 import pytest
 from click.testing import CliRunner
+from service_process import serving
 
 from advisor.cli.learning import learn_command
 from advisor.cli.source import stored
-from advisor.demo.service_process import serving
 
 ROWS = 1100  # two blocks of 512 rows, and some single ones
 PIECE = 1 << 16

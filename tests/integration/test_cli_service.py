@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 from click.testing import CliRunner
+from service_process import served, serving
 from snet_runs import write_run
 from task_program import Program, recursive
 from terminal import in_terminal
@@ -19,7 +20,6 @@ from terminal import in_terminal
 from advisor import Advisor
 from advisor.cli import advisor, main
 from advisor.client import SyncClient
-from advisor.demo.service_process import served, serving
 from advisor.errors import ConnectionFailed
 
 
@@ -139,7 +139,7 @@ def test_a_service_that_dies_at_once_is_told_with_its_reason(tmp_path: Path) -> 
         pass
 
 
-def test_the_demos_service_lives_as_long_as_its_block() -> None:
+def test_a_service_of_a_demo_lives_as_long_as_its_block() -> None:
     with served("test") as client:
         client.observe("work", predictor=1.0, cores=1, elapsed_s=0.5)
         client.flush()

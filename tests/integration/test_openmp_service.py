@@ -15,11 +15,11 @@ from typing import Any
 
 import pytest
 from omp_programs import MISSING, RUN_S, Programs, Ran, records_of_the_program
+from service_process import serving
 
 import advisor.adapters.openmp
 from advisor.adapters.openmp import tool_library
 from advisor.client import SyncClient
-from advisor.demo.service_process import serving
 from advisor.errors import InvalidValue
 
 pytestmark = pytest.mark.skipif(bool(MISSING), reason=MISSING)

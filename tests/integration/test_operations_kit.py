@@ -16,11 +16,11 @@ from pathlib import Path
 
 import pytest
 from click.testing import CliRunner, Result
+from service_process import serving
 from terminal import in_terminal
 
 from advisor.cli import advisor
 from advisor.client import SyncClient
-from advisor.demo.service_process import serving
 
 KIT = Path(__file__).parents[2] / "docs" / "operations"
 UNIT, IMAGE = (KIT / "advisor.service").read_text(), (KIT / "Containerfile").read_text()

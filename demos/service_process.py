@@ -32,7 +32,7 @@ def serving(folder: Path, *options: str | Path) -> Generator[tuple[Path, subproc
     socket, log = folder / "socket", folder / "log"
     command = [sys.executable, "-m", "advisor.cli", "serve", "--socket", str(socket), *map(str, options)]
     with log.open("ab") as output:
-        process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=output, stderr=output)  # noqa: S603
+        process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=output, stderr=output)
     try:
         _await_answer(process, socket, log)
         yield socket, process

@@ -32,7 +32,7 @@ COMMANDS = {
     "allocate-together": ("advisor.cli.allocating", "Allocate the cores of one machine to several networks."),
     "watch": ("advisor.cli.allocating", "Watch a network: report when a better allocation is worth the change."),
     "explain": ("advisor.cli.explaining", "Explain an answer in sentences; compute it again from its evidence."),
-    "network": ("advisor.cli.network_tree", "Check a network in S-Net or JSON and show its structure."),
+    "network": ("advisor.cli.network", "Check a network in S-Net or JSON and show what was read."),
     "simulate": ("advisor.cli.simulating", "Compute what executing a task graph would take, without running it."),
     "status": ("advisor.cli.asking", "Show totals and what is known of the components."),
     "shards": ("advisor.cli.service_changes", "Show the shards of a service on Ray, or have another number of them."),

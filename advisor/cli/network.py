@@ -13,14 +13,12 @@ from advisor.cli import options
 from advisor.cli.known_networks import named_network
 from advisor.cli.options import Output, command
 from advisor.cli.source import asked
-from advisor.cli.tables import Column, Printed, dim, table
+from advisor.cli.tables import Printed, dim, several
 from advisor.errors import CallerError
 
 if TYPE_CHECKING:
     from advisor.domain.flows import Flow
-    from advisor.domain.networks import Network, Node
-
-NODES_SHOWN = 1_000  # beyond, a person reads counts
+    from advisor.domain.networks import Network
 
 
 @command(
@@ -29,9 +27,10 @@ NODES_SHOWN = 1_000  # beyond, a person reads counts
     options.asked_by_id,
 )
 def network_command(file: Path, net: str | None, **given: Any) -> Output:
-    """Check FILE (S-Net or JSON; - is standard input) and show its structure as a tree.
+    """Check FILE (S-Net or JSON; - is standard input) and print it as S-Net text.
 
     If there is no such file, FILE is the id of a network of a state or a service; what was learned of its flow is shown, too.
+    With --json the nodes have their lines and columns.
 
     The exit status is 0 when FILE reads, else 2; the error has line and column.
     """
@@ -48,7 +47,7 @@ def network_command(file: Path, net: str | None, **given: Any) -> Output:
     else:
         network = parse_any(named.text, net=net)
     plain = _plain(network) | ({} if learned is None else {"flow": learned.as_dict()})
-    return Output(plain, [*_tree(network), *_learned(learned)])
+    return Output(plain, [*_described(network, plain), *_learned(learned)])
 
 
 def _learned(flow: Flow | None) -> Iterator[str]:
@@ -78,36 +77,11 @@ def _plain(network: Network) -> dict[str, Any]:
         text = write(network)
     except CallerError:
         text = None  # S-Net has no join, and no such names
-    return {"keys": network.keys, "counts": _counts(network), "nodes": network.as_nodes(), "snet": text}
+    counts = Counter(node.kind for node in network.nodes)
+    return {"keys": network.keys, "counts": counts, "nodes": network.as_nodes(), "snet": text}
 
 
-def _counts(network: Network) -> dict[str, int]:
-    return Counter(node.kind for node in network.nodes)
-
-
-def _tree(network: Network) -> Iterator[Printed]:
-    keys = dict(zip(network.boxes, network.keys, strict=True))
-    rows: list[dict[str, Any]] = []
-    todo = [(len(network.nodes) - 1, 0)]
-    while todo and len(rows) < NODES_SHOWN:
-        index, depth = todo.pop()
-        node = network.nodes[index]
-        place = f"{node.line}:{node.column}" if node.line else ""
-        rows.append({"node": "  " * depth + _sign(node, keys.get(index)), "place": place})
-        todo += [(child, depth + 1) for child in reversed(node.children)]
-    yield table([Column("node", "node"), Column("line:column", "place")], rows)
-    counts = ", ".join(f"{kind} {count:,}" for kind, count in _counts(network).items())
-    hidden = len(network.nodes) - len(rows)
-    yield dim(f"{len(network.keys):,} components ({counts}){f'; {hidden:,} nodes more' if hidden else ''}")
-
-
-def _sign(node: Node, key: str | None) -> str:
-    """Return a node as one line, without its parts."""
-    from advisor.network.writer import sign_of
-
-    if key is not None:
-        outs = " | ".join(f"({', '.join(variant)})" for variant in node.produces)
-        if node.once:
-            return f"{key} (-> {outs}) once"
-        return key if node.consumes is None else f"{key} (({', '.join(node.consumes)}) -> {outs})"
-    return f"{node.kind} {sign_of(node)}".rstrip()
+def _described(network: Network, plain: dict[str, Any]) -> Iterator[Printed]:
+    yield plain["snet"].rstrip() if plain["snet"] else "no S-Net text says it: --json has its nodes"
+    counts = ", ".join(f"{kind} {count:,}" for kind, count in plain["counts"].items())
+    yield dim(f"{several(len(network.keys), 'component')} ({counts})")

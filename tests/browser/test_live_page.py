@@ -125,17 +125,13 @@ def test_a_component_is_opened_by_keys_and_its_curves_tell_what_was_learned(wind
     )
     assert window.run("return document.querySelectorAll('.chart:nth-child(1) path.band').length") == len(SIZES)
     assert f"Give it {chosen.cores} cores" in window.run("return document.querySelector('.advice').textContent")
-    window.run("document.querySelectorAll('.plot')[0].focus()")
-    for _ in range(40):  # to the place of 8 cores
-        window.press(Keys.ARROW_RIGHT)
-        words = window.run("return document.querySelectorAll('.tip')[0].innerText")
-        if words.startswith("8 cores"):
-            break
-    middle = next(line for line in words.splitlines() if line.startswith("size 256: "))
-    number, unit = middle.removeprefix("size 256: ").split(" (")[0].split(" ")
+    window.run("document.querySelector('.chart summary').click()")
+    cells = window.run(TEXTS, ".chart:nth-child(1) tbody tr > *")
+    columns = window.run(TEXTS, ".chart:nth-child(1) thead th")
+    middle = cells[cells.index("8") + columns.index("size 256")]
+    number, unit = middle.split(" (")[0].split(" ")
     assert float(number) * {"s": 1.0, "ms": 1e-3}[unit] == pytest.approx(wanted.elapsed_s, rel=2e-3)
-    window.press(Keys.ESCAPE)
-    assert window.run("return document.querySelectorAll('.tip')[0].hidden")
+    assert window.run(TEXTS, ".chart:nth-child(1) circle.dot title")[0].endswith(" runs")
 
 
 def test_after_a_restart_the_page_shows_what_the_state_has(window: Browser, tmp_path: Path) -> None:

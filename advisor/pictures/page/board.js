@@ -44,7 +44,7 @@ function swap(into, ...nodes) {
 
 // -- charts of what was learned
 const dotSize = runs => Math.min(6, 2.6 + 0.6 * Math.log2(1 + runs));
-const coresAxis = (low, high) => ({ label: "cores", two: true, text: number, tell: coresText, least: low, most: high });
+const coresAxis = (low, high) => ({ label: "cores", two: true, text: number, least: low, most: high });
 const timeAxis = label => ({ label, text: seconds });
 const unseen = seen => [[null, seen[0], "not seen"], [seen[1], null, "not seen"]];
 const of = (curves, i) => curves.length < 2 && curves[0].predictor.every(x => x === 1) ? "predicted" : "size " + sized(curves[i].predictor);
@@ -68,13 +68,8 @@ function growth(view) {
   return { title: "Growth with the input", words: "on " + coresText(grown.cores) + ", where most runs were", shades: [],
     lines: [{ label: "predicted", colour: 0, x: grown.predictor, y: grown.elapsed_s, low: grown.low_s, high: grown.high_s }],
     points: [{ ...points, label: "observed", faint: [] }], y: timeAxis("elapsed time of one run"),
-    x: { label: "predictor (size of the input)", text: number, tell: x => "size " + number(x) } };
+    x: { label: "predictor (size of the input)", text: number } };
 }
-// Charts that stay while their data change: a pointer on one is not lost.
-function gallery(specs) { const made = tag("div", { class: "charts" });
-  made.show = given => { if (made.children.length !== given.length) made.replaceChildren(...given.map(chart));
-  else given.forEach((spec, i) => made.children[i].show(spec)); }; made.show(specs); return made; }
-
 // -- views: each gives {node, topics: those it redraws on, draw()}
 const views = {};
 function drawTiles(tiles) {
@@ -145,7 +140,6 @@ views[""] = () => {
 views.component = name => {
   const inside = tag("div"), title = tag("h1", {}, isolated(name));
   const due = keeper();
-  let charts = null;
   const draw = async changed => {
     if (!due(changed)) return;
     const view = await source.component(name), status = view.status || {};
@@ -169,8 +163,7 @@ views.component = name => {
         status.measures && status.measures.length ? status.measures.join(", ") : null]]);
     const notes = [...new Set([...(status.notes || []), ...((view.curves && view.curves[0].notes) || [])])];
     if (view.curves && !view.cells.cores) notes.unshift("kept as exact sums: single runs are not remembered, there is no room for a learner (model_memory)");
-    if (charts && specs.length) charts.show(specs); else charts = specs.length ? gallery(specs) : null;
-    swap(inside, parts, charts || [], rest, notes.length ? tag("ul", { class: "notes" }, notes.map(note => tag("li", {}, isolated(note)))) : []);
+    swap(inside, parts, tag("div", { class: "charts" }, specs.map(chart)), rest, notes.length ? tag("ul", { class: "notes" }, notes.map(note => tag("li", {}, isolated(note)))) : []);
   };
   return { node: tag("section", {}, tag("p", { class: "crumbs" }, tag("a", { href: "#/" }, "All components")), title, inside), topics: ["now"],
     draw };

@@ -1,4 +1,4 @@
-// Charts in SVG: lines with bands, points with spreads, axes with units; reply by pointer and by keys. Names are only ever text.
+// Charts in SVG: lines with bands, points with spreads, axes with units, and a table of the values. Names are only ever text.
 const SVG = "http://www.w3.org/2000/svg";
 function svg(kind, given, ...inside) {
   const made = document.createElementNS(SVG, kind);
@@ -40,53 +40,17 @@ function axisOf(given, values, from, to) {
 
 // -- a chart
 // spec: {title, words, x, y (both in logarithms): {label, text, least, most, two, air}, lines: [{label, colour, x, y, low, high}],
-//        points: [{label, colour, x, y, low, high, size, words}], shades: [[from, to, words]], tell: place on the x axis -> text}
+//        points: [{label, colour, x, y, low, high, size, words}], shades: [[from, to, words]]}
 let clips = 0;
 function chart(spec) {
-  const plot = tag("div", { class: "plot" }), legend = tag("ul", { class: "legend" }), tip = tag("div", { class: "tip", hidden: true }), head = tag("figcaption");
-  const figure = tag("figure", { class: "chart" }, head, legend, plot, tip);
-  let now = spec, drawn = null, at = null, wide = 0;
-  const redraw = () => {
-    wide = plot.clientWidth;
-    if (wide < 40) return;
-    drawn = paint(now, wide, Math.round(Math.max(210, Math.min(300, wide * 0.52))));
-    plot.replaceChildren(drawn.made);
-    if (at != null) point(at);
-  };
-  const point = x => {
-    if (!drawn || !drawn.stops.length) return;
-    at = x;
-    const stop = drawn.stops.reduce((best, each) => Math.abs(each.x - x) < Math.abs(best.x - x) ? each : best);
-    at = stop.x;
-    drawn.cross.setAttribute("visibility", "visible"); drawn.cross.setAttribute("x1", stop.x); drawn.cross.setAttribute("x2", stop.x);
-    tip.replaceChildren(...stop.words.map(([colour, words], i) => tag(i ? "span" : "b", { class: colour == null ? null : "c" + colour }, words)));
-    tip.hidden = false;
-    tip.style.left = Math.max(0, Math.min(wide - tip.offsetWidth, stop.x + (stop.x > wide / 2 ? -tip.offsetWidth - 10 : 10))) + "px";
-  };
-  const leave = () => { at = null; tip.hidden = true; if (drawn) drawn.cross.setAttribute("visibility", "hidden"); };
-  plot.tabIndex = 0; plot.setAttribute("role", "img"); tip.setAttribute("role", "status");
-  plot.addEventListener("pointermove", event => point(event.clientX - plot.getBoundingClientRect().left));
-  plot.addEventListener("pointerleave", leave); plot.addEventListener("blur", leave);
-  plot.addEventListener("focus", () => { if (at == null && drawn && drawn.stops.length && plot.matches(":focus-visible")) point(drawn.stops[0].x); });
-  plot.addEventListener("keydown", event => {
-    if (!drawn || !drawn.stops.length) return;
-    if (event.key === "Escape") { leave(); return; }
-    const i = drawn.stops.findIndex(stop => stop.x === at), last = drawn.stops.length - 1;
-    const to = { ArrowLeft: Math.max(0, i - 1), ArrowRight: Math.min(last, i + 1), Home: 0, End: last }[event.key];
-    if (to != null) { event.preventDefault(); point(drawn.stops[to].x); }
-  });
-  figure.show = given => {
-    now = given;
-    head.replaceChildren(tag("b", {}, given.title), given.words ? tag("span", {}, given.words) : "");
-    plot.setAttribute("aria-label", given.title + ": " + given.y.label + " over " + given.x.label + (given.words ? ". " + given.words : ""));
-    const named = [...given.lines, ...given.points].filter(each => each.label);
-    legend.replaceChildren(...named.map(each => tag("li", { class: "c" + each.colour + (each.size ? " dot" : "") }, tag("bdi", {}, each.label))));
-    legend.hidden = named.length < 2;
-    redraw();
-  };
-  new ResizeObserver(() => { if (plot.clientWidth !== wide) redraw(); }).observe(plot);
-  figure.show(spec);
-  return figure;
+  const plot = tag("div", { class: "plot", role: "img", "aria-label": spec.title + ": " + spec.y.label + " over " + spec.x.label + ". " + spec.words });
+  const named = [...spec.lines, ...spec.points].filter(each => each.label);
+  const legend = tag("ul", { class: "legend", hidden: named.length < 2 },
+    named.map(each => tag("li", { class: "c" + each.colour + (each.size ? " dot" : "") }, tag("bdi", {}, each.label))));
+  const values = tag("details", { "data-key": spec.title }, tag("summary", {}, "Values"), table([spec.x.label, ...spec.lines.map(line => line.label)],
+    spec.lines[0].x.map((x, i) => [spec.x.text(x), ...spec.lines.map(line => spec.y.text(line.y[i]) + " (" + spec.y.text(line.low[i]) + " to " + spec.y.text(line.high[i]) + ")")]), spec.title));
+  new ResizeObserver(() => plot.replaceChildren(paint(spec, plot.clientWidth, Math.round(Math.max(210, Math.min(300, plot.clientWidth * 0.52)))))).observe(plot);
+  return tag("figure", { class: "chart" }, tag("figcaption", {}, tag("b", {}, spec.title), tag("span", {}, spec.words)), legend, plot, values);
 }
 function paint(spec, width, height) {
   const lines = spec.lines, points = spec.points, ys = [], xs = [];
@@ -126,17 +90,8 @@ function paint(spec, width, height) {
   for (const each of points) each.x.forEach((value, i) => {
     const cx = x.place(value), cy = y.place(each.y[i]), kind = "c" + each.colour;
     if (each.high[i] > each.low[i]) inside.append(svg("line", { class: "spread " + kind, x1: cx, x2: cx, y1: y.place(Math.max(each.low[i], y.low)), y2: y.place(each.high[i]) }));
-    inside.append(svg("circle", { class: "dot " + kind + (each.faint[i] ? " faint" : ""), cx: cx.toFixed(1), cy: cy.toFixed(1), r: each.size[i] }));
+    inside.append(svg("circle", { class: "dot " + kind + (each.faint[i] ? " faint" : ""), cx: cx.toFixed(1), cy: cy.toFixed(1), r: each.size[i] },
+      svg("title", {}, each.words[i])));
   });
-  const cross = svg("line", { class: "cross", y1: top, y2: bottom, visibility: "hidden" });
-  made.append(cross);
-  return { made, cross, stops: stopsOf(spec, x) };
-}
-// Where the pointer may stop, and what is reply there.
-function stopsOf(spec, x) {
-  const stops = new Map(), stop = value => { const at = x.place(value); if (!stops.has(at)) stops.set(at, { x: at, words: [[null, spec.x.tell(value)]] }); return stops.get(at); };
-  for (const line of spec.lines) line.x.forEach((value, i) => stop(value).words.push([line.colour,
-    line.label + ": " + spec.y.text(line.y[i]) + " (" + spec.y.text(line.low[i]) + " to " + spec.y.text(line.high[i]) + ")"]));
-  for (const each of spec.points) each.x.forEach((value, i) => { const reply = stop(value).words; if (reply.length < 12) reply.push([each.colour, each.words[i]]); });
-  return [...stops.values()].sort((a, b) => a.x - b.x);
+  return made;
 }

@@ -18,6 +18,7 @@ from advisor.cli.options import Output, command
 from advisor.cli.source import progress, tell_refused
 from advisor.cli.tables import several
 from advisor.errors import InvalidValue, Unauthorized, UnknownComponent
+from advisor.protocol.verbs import DefineNetwork, SetAllowed
 
 if TYPE_CHECKING:
     from advisor.files.run_files import Row, RunFile
@@ -138,7 +139,7 @@ def _learn_snet(
     run, total = run_in(source, name, _predictors(input_, predictors))
     with taught(given) as sink, progress() as bar:
         if definition is not None:
-            sink.define(name, network_text(definition))
+            sink.ask([DefineNetwork(id=name, text=network_text(definition))])
         task = bar.add_task("learning", total=total)
         rows = run.rows(ended=ended)
         counts, refused, boxes = _taught_once(rows, sink, lambda: bar.update(task, completed=run.bytes_read))
@@ -161,7 +162,7 @@ def _allow_one_core(boxes: set[str], sink: Sink) -> Iterator[str]:
         try:
             (known,) = sink.advisor.status(components=[name])["components"]
             if "allowed" not in known and known.get("cores_range") == [1.0, 1.0]:
-                sink.allow(name, [1])
+                sink.ask([SetAllowed(name, [1])])
         except (UnknownComponent, Unauthorized) as error:  # its rows were all refused; or the token may not
             yield f"{name}: not held to one core: {error}. 'advisor set-allowed {name} 1' does it"
 

@@ -62,8 +62,9 @@ class Taught:
     def __init__(self) -> None:
         self.advisor = Advisor()
 
-    def allow(self, component: str, counts: list[int]) -> None:
-        self.advisor.set_allowed(component, counts)
+    def ask(self, questions: list[Any]) -> None:
+        for each in questions:
+            self.advisor.set_allowed(each.component, each.allowed)
 
 
 def test_boxes_that_ran_on_one_core_and_have_no_counts_are_held_to_it() -> None:

@@ -161,7 +161,7 @@ class Verbs:
         """Send task events; return what became of them.
 
         `records` are bytes or an array of the records of `domain.task_events`; `header` is `strings` (new ones), `clock`,
-        `fields`, `dropped`, `sums` (as bytes) and `ended`: the run is over.
+        `dropped`, `sums` (as bytes) and `ended`: the run is over.
         """
         return await self.change(body_of_events(records, **header), timeout_s)
 

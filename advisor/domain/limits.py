@@ -30,7 +30,6 @@ NAMES_BATCH_MAX = 512  # names in one `names` message, or in the `components` of
 ROWS_BYTES_MAX = 2**20  # of a message of rows or columns: 2,048 rows with every column and 512 names take two thirds
 FIRST_REFUSALS = 8  # of a batch, reported with row, code and value; the rest are counted by code
 
-EVENT_FIELDS_MAX = 8  # further fields of a record of task events: none is read
 CLOCK_ANCHORS_MAX = 16  # of one header: two fix the clock, later ones show how it drifts
 
 # What one service may hold.

@@ -1,7 +1,6 @@
 """Task events as they travel and are kept: fixed-size binary records, decoded to columns and never to objects.
 
-A record is 32 bytes, little-endian, every field on a multiple of its own size; a header may name further fields of 8 bytes
-each, which are not read.
+A record is 32 bytes, little-endian, every field on a multiple of its own size.
 
 ====== ====== ======== ==========================================================================================
 offset type   field    meaning
@@ -35,7 +34,6 @@ ABSENT_TYPE = 2**32 - 1
 EVENTS_BATCH_MAX = 65_536  # 2 MiB of plain records: one turn of the service's loop, some 25 ms by the compiled profiler
 STRINGS_MAX = 2**20 - 1  # of one producer; a node's label keeps the number in 20 bits
 THREADS_MAX = 4_096  # of one producer; beyond any machine, and a tree a thread
-METRICS_MAX = 4  # further fields of a record: no more is passed over
 SUMS_BATCH_MAX = 8_192  # sums of one batch: each finds up to four nodes, at about 10 µs
 NS_MAX = 2**62  # 146 years; differences of times stay exact in int64
 
@@ -211,7 +209,6 @@ def decode(
     strings: Sequence[str] = (),
     *,
     clock: Clock = NANOSECONDS,
-    further: Sequence[str] = (),
     dropped: int = 0,
     sums: bytes | memoryview = b"",
     ended: bool = False,
@@ -219,7 +216,6 @@ def decode(
 ) -> TaskEvents:
     """Return a batch whose records are `data`, and whose sums are `sums`, in place. Cost O(strings): no record is touched.
 
-    `further` names fields that make records wider and are not read.
     What a record says is checked by whoever folds it, one by one: a bad one is refused and the others stand.
 
     Raises
@@ -227,15 +223,8 @@ def decode(
     InvalidValue, TooLarge
         Where the bytes are no whole records, a name is none, or a limit is exceeded.
     """
-    names = [checked_name("fields", name) for name in further]
-    own = RECORD.names or ()
-    if len({*names, *own}) < len(names) + len(own):
-        raise InvalidValue("fields", ", ".join(names), "names that differ, from each other and from those of a record")
-    if len(names) > METRICS_MAX:
-        raise TooLarge("metrics", len(names), METRICS_MAX)
-    width = RECORD_BYTES + 8 * len(names)
-    if len(data) % width:
-        raise InvalidValue("records", len(data), f"a multiple of {width} bytes, the size of a record")
+    if len(data) % RECORD_BYTES:
+        raise InvalidValue("records", len(data), f"a multiple of {RECORD_BYTES} bytes, the size of a record")
     if len(sums) % SUM.itemsize:
         raise InvalidValue("sums", len(sums), f"a multiple of {SUM.itemsize} bytes, the size of a sum")
     if len(sums) // SUM.itemsize > SUMS_BATCH_MAX:
@@ -245,9 +234,7 @@ def decode(
     if not 0.0 <= cpu_s < np.inf:
         raise InvalidValue("cpu_s", cpu_s, "finite seconds, not negative")
     texts = tuple(checked_name("strings", text) for text in strings)
-    rows = np.frombuffer(data, np.uint8).reshape(-1, width)[:, :RECORD_BYTES]
-    records = np.ascontiguousarray(rows).view(RECORD).reshape(-1)
-    return TaskEvents(records, texts, clock, dropped, np.frombuffer(sums, SUM), ended, cpu_s)
+    return TaskEvents(np.frombuffer(data, RECORD), texts, clock, dropped, np.frombuffer(sums, SUM), ended, cpu_s)
 
 
 @dataclass(slots=True)

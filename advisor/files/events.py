@@ -2,7 +2,7 @@
 
 The file begins with 8 bytes, ``ADVTASK1``. A block is: bytes of the header (u32), CRC-32 of header and records (u32), bytes of
 the records (u64), all little-endian; the header, JSON in UTF-8, padded with spaces to a multiple of 8; the records. The header
-holds `strings` (new ones), `fields`, `clock` {ticks_per_s, anchors} and `dropped`; where there are any, `sums`, a list of the
+holds `strings` (new ones), `clock` {ticks_per_s, anchors} and `dropped`; where there are any, `sums`, a list of the
 fields of each, and, with the last, `ended` and `cpu_s`, the processor time of the program.
 """
 
@@ -96,7 +96,7 @@ def _block(file: BinaryIO, head: bytes, where: str) -> TaskEvents:
         )
         sums = np.array([tuple(each) for each in header.get("sums", ())], SUM)
         return decode(
-            records, header["strings"], clock=clock, further=header.get("fields", ()), dropped=int(header["dropped"]),
+            records, header["strings"], clock=clock, dropped=int(header["dropped"]),
             sums=sums.tobytes(), ended=bool(header.get("ended", False)), cpu_s=float(header.get("cpu_s", 0.0)),
         )  # fmt: skip
     except AdvisorError:

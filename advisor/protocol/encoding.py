@@ -65,8 +65,7 @@ def body_of_events(records: Any, **header: Any) -> Body:
     data = records if isinstance(records, bytes) else bytes(records.tobytes())
     given = {key: value for key, value in header.items() if value is not None}
     try:
-        size = 32 + 8 * len(given.get("fields", ()))
-        body = body_of("task_events", {**given, "records": data}, len(data) // size)
+        body = body_of("task_events", {**given, "records": data}, len(data) // 32)
     except (TypeError, ValueError, OverflowError) as error:
         raise InvalidValue("task_events", str(error), "text, numbers, and lists and maps of them") from error
     if len(body.data) + _HEADER_BYTES > limits.MESSAGE_BYTES_MAX:

@@ -12,7 +12,7 @@ def events_of_params(params: verbs.TaskEventsSent) -> TaskEvents:
     given = params.clock or {}
     clock = Clock(float(given.get("ticks_per_s", 1e9)), tuple(given.get("anchors", ())))
     events = decode(
-        params.records, params.strings or (), clock=clock, further=tuple(params.fields or ()), dropped=params.dropped,
+        params.records, params.strings or (), clock=clock, dropped=params.dropped,
         sums=params.sums, ended=params.ended, cpu_s=params.cpu_s or 0.0,
     )  # fmt: skip
     if len(events) > EVENTS_BATCH_MAX:

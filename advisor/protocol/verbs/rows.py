@@ -132,10 +132,9 @@ class ObserveColumns(NumberedVerb):
 class TaskEventsSent(NumberedVerb):
     """Task events: binary records, new strings, and what their times mean.
 
-    records: of 32 bytes, and 8 more for each of `fields`
+    records: of 32 bytes
     strings: new strings
     clock: `{ticks_per_s, anchors}`, 1e9 and none by default
-    fields: names of further fields of a record, which are not read
     dropped: events that the producer has lost so far
     sums: records of 88 bytes: ended instances whose events are not sent
     ended: true: the run is over, and waiting events are applied
@@ -145,7 +144,6 @@ class TaskEventsSent(NumberedVerb):
     records: bytes
     strings: Texts | None = None
     clock: Clock | None = None
-    fields: Annotated[list[str], Meta(max_length=limits.EVENT_FIELDS_MAX, description="a list of texts")] | None = None
     dropped: Whole = 0
     sums: bytes = b""
     ended: bool = False

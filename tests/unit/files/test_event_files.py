@@ -11,7 +11,7 @@ import pytest
 from task_program import Program, recursive
 
 from advisor.cli import main
-from advisor.domain.task_events import RECORD, Clock, EventWriter, Kind, TaskEvents, decode
+from advisor.domain.task_events import RECORD, Clock, EventWriter, Kind, TaskEvents
 from advisor.errors import InvalidValue
 from advisor.files.events import read_events, write_events
 from advisor.files.profiles import read_profile
@@ -99,14 +99,6 @@ def test_sizes_and_parameters_reach_instances_and_nodes() -> None:
     assert profile.inclusive_ns[labels["depth=3"]] == 8
     again = type(profile).from_dict(json.loads(json.dumps(profile.as_dict())))
     assert again.as_dict() == profile.as_dict()
-
-
-def test_further_fields_of_records_are_passed_over(run: TaskEvents) -> None:
-    wide = np.zeros((len(run), 40), np.uint8)
-    wide[:, :32] = run.records.view(np.uint8).reshape(len(run), 32)
-    assert (decode(wide.tobytes(), run.strings, further=["misses"]).records == run.records).all()
-    with pytest.raises(InvalidValue, match="multiple of 40"):
-        decode(wide.tobytes()[:-8], further=["misses"])
 
 
 def test_the_command_shows_a_run(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -1,4 +1,4 @@
-"""Which core counts may be given: a list of counts, all multiples of a number, or all powers of one, within a range.
+"""Which core counts may be given: a list of counts, or all multiples of a number within a range.
 
 One form serves questions, components, networks, bundles and the wire, see `parse_allowed`. Values are frozen and canonical:
 `least` and `most` are members, so equal sets of one form are equal values.
@@ -32,9 +32,7 @@ class AllowedCores:
     least, most : int
         The smallest and the largest member.
     multiple_of : int
-        Without `power_of` and `listed`: the members are all its multiples from `least` to `most`.
-    power_of : int
-        The members are all its powers from `least` to `most`; 0: not this form.
+        Without `listed`: the members are all its multiples from `least` to `most`.
     listed : tuple of int
         The members, ascending; empty: not this form.
     """
@@ -42,45 +40,38 @@ class AllowedCores:
     least: int
     most: int
     multiple_of: int = 1
-    power_of: int = 0
     listed: tuple[int, ...] = ()
 
     def __contains__(self, count: object) -> bool:
         """Return whether a count is a member."""
         if not is_whole(count) or not self.least <= int(cast("int", count)) <= self.most:
             return False
-        members = self.few_members
-        return int(cast("int", count)) in members if members else int(cast("int", count)) % self.multiple_of == 0
+        return (
+            int(cast("int", count)) in self.listed if self.listed else int(cast("int", count)) % self.multiple_of == 0
+        )
 
     def __len__(self) -> int:
         """Return the number of members."""
-        return len(self.few_members) or (self.most - self.least) // self.multiple_of + 1
+        return len(self.listed) or (self.most - self.least) // self.multiple_of + 1
 
     def __str__(self) -> str:
         """Return the set in words."""
         if self.listed:
             return ", ".join(map(str, self.listed))
-        ends = f"from {self.least} to {self.most}"
-        if self.power_of:
-            return f"powers of {self.power_of} {ends}"
-        return f"{self.least} to {self.most}" if self.multiple_of == 1 else f"multiples of {self.multiple_of} {ends}"
-
-    @property
-    def few_members(self) -> tuple[int, ...]:
-        """The members of a listed set or of powers, at most 256, ascending; else empty."""
-        return self.listed or (_powers(self.power_of, self.least, self.most) if self.power_of else ())
+        if self.multiple_of == 1:
+            return f"{self.least} to {self.most}"
+        return f"multiples of {self.multiple_of} from {self.least} to {self.most}"
 
     @property
     def compared(self) -> tuple[int, ...]:
         """The members that a question compares, ascending: the first 256 and those 2 % apart, `least` and `most` with them."""
-        return _compared(self)
+        return self.listed or _compared(self)
 
     def nearest(self, count: float) -> int:
         """Return the member nearest to a positive count by ratio; of two equally near the smaller. Cost O(members listed)."""
-        members = self.few_members
-        if members:
-            at = bisect_left(members, count)
-            low, high = members[max(at - 1, 0)], members[min(at, len(members) - 1)]
+        if self.listed:
+            at = bisect_left(self.listed, count)
+            low, high = self.listed[max(at - 1, 0)], self.listed[min(at, len(self.listed) - 1)]
         else:
             low = min(max(int(count) // self.multiple_of * self.multiple_of, self.least), self.most)
             high = min(max(ceil(count / self.multiple_of) * self.multiple_of, self.least), self.most)
@@ -90,24 +81,21 @@ class AllowedCores:
         """Return the members from `least` to `most`; None where there are none."""
         if self.listed:
             return _listed(count for count in self.listed if least <= count <= most)
-        return _ranged(max(self.least, ceil(least)), min(self.most, int(most)), self.multiple_of, self.power_of)
+        return _ranged(max(self.least, ceil(least)), min(self.most, int(most)), self.multiple_of)
 
     def intersection(self, other: AllowedCores) -> AllowedCores | None:
         """Return the counts that both allow; None where there are none. Commutative, associative, idempotent."""
-        few, many = (self, other) if self.few_members else (other, self)
-        if few == many:
-            return self
-        if few.few_members:
-            return _listed(count for count in few.few_members if count in many)
+        few, many = (self, other) if self.listed else (other, self)
+        if few.listed:
+            return _listed(count for count in few.listed if count in many)
         ends = max(self.least, other.least), min(self.most, other.most)
-        return _ranged(*ends, lcm(self.multiple_of, other.multiple_of), 0)
+        return _ranged(*ends, lcm(self.multiple_of, other.multiple_of))
 
     def as_wire(self) -> list[int] | dict[str, int]:
         """Return the shape on the wire, which `parse_allowed` takes."""
         if self.listed:
             return list(self.listed)
-        form = {"power_of": self.power_of} if self.power_of else {"multiple_of": self.multiple_of}
-        return {"min": self.least, "max": self.most, **form}
+        return {"min": self.least, "max": self.most, "multiple_of": self.multiple_of}
 
 
 AllowedForm = AllowedCores | Collection[int] | Mapping[str, int]  # what `parse_allowed` takes
@@ -121,7 +109,7 @@ def allowed_range(least: int, most: int) -> AllowedCores:
 def parse_allowed(field: str, value: Any) -> AllowedCores:
     """Return the set that a caller gave: a list of counts, `{min, max, multiple_of}`, `{min, max, power_of}`, or one as it is.
 
-    `min` is 1 and `max` 2**20 where they are not given; `power_of` counts 1 as a power.
+    `min` is 1 and `max` 2**20 where they are not given; `power_of` counts 1 as a power; its powers are then listed.
 
     Raises
     ------
@@ -187,7 +175,8 @@ def _parse_map(field: str, given: Mapping[Any, Any]) -> AllowedCores:
         raise InvalidValue(f"{field}.power_of", 1, f"a whole number from 2 to {ALLOCATE_CORES_MAX}")
     if least > most:
         raise InvalidValue(f"{field}.min", least, f"at most {field}.max, {most}", "exchange min and max")
-    found = _ranged(least, most, step, base)
+    powers = (base**k for k in range(ALLOCATE_CORES_MAX.bit_length()))
+    found = _listed(power for power in powers if least <= power <= most) if base else _ranged(least, most, step)
     if found is None:
         what = f"a power of {base}" if base else f"a multiple of {step}"
         raise InvalidValue(field, dict(given), f"a range with {what}", "lower min or raise max")
@@ -207,26 +196,14 @@ def _listed(counts: Iterable[int]) -> AllowedCores | None:
     return AllowedCores(members[0], members[-1], listed=members) if members else None
 
 
-def _ranged(least: int, most: int, step: int, base: int) -> AllowedCores | None:
-    """Return the multiples or powers within a range, its ends moved to members; None where there are none."""
-    if base:
-        members = _powers(base, least, most)
-        return AllowedCores(members[0], members[-1], power_of=base) if members else None
+def _ranged(least: int, most: int, step: int) -> AllowedCores | None:
+    """Return the multiples within a range, its ends moved to members; None where there are none."""
     first, last = -(-max(least, 1) // step) * step, most // step * step
     return AllowedCores(first, last, step) if first <= last else None
 
 
 @lru_cache(maxsize=256)
-def _powers(base: int, least: int, most: int) -> tuple[int, ...]:
-    powers = (base**k for k in range(ALLOCATE_CORES_MAX.bit_length()))
-    return tuple(power for power in powers if least <= power <= most)
-
-
-@lru_cache(maxsize=256)
 def _compared(allowed: AllowedCores) -> tuple[int, ...]:
-    members = allowed.few_members
-    if members:
-        return members
     step, first = allowed.multiple_of, allowed.least // allowed.multiple_of
     last = allowed.most // step
     places = list(range(first, min(first + COMPARED_ALL, last + 1)))

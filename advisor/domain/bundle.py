@@ -87,6 +87,6 @@ def pack(records: Sequence[BundleRecord], version: int, level: float) -> bytes:
 
 def allowed_words(allowed: AllowedCores) -> tuple[Floats, Floats]:
     """Return the four words of a record's head that say which counts are allowed, and those listed behind its tables."""
-    listed = allowed.few_members
+    listed = allowed.listed
     head = allowed.least, allowed.most, 1 if listed else allowed.multiple_of, len(listed)
     return np.array(head, np.float64), np.array(listed, np.float64)

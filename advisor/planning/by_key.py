@@ -127,5 +127,5 @@ def _is_one_set(given: Mapping[Any, object]) -> bool:
 
 def is_allowed(allowed: AllowedCores, counts: Ints) -> Bools:
     """Return which counts, all from `allowed.least` to `allowed.most`, are members."""
-    members = allowed.few_members
+    members = allowed.listed
     return np.isin(counts, members) if members else counts % allowed.multiple_of == 0

@@ -234,7 +234,7 @@ class Demand:
         rules, firsts = np.ones((len(self), 3), np.int64), np.full(len(self), -1, np.int64)
         lists, heaviest = list[int](), list[float]()
         for row, rule in self.rules.items():
-            members = rule.few_members
+            members = rule.listed
             rules[row] = (-1, len(lists), len(lists) + len(members)) if members else (rule.multiple_of, 0, 0)
             lists += members
         for row in self.replicas:

@@ -89,7 +89,7 @@ def test_counts_of_numpy_and_floats_that_are_whole_are_counts():
     assert parse_allowed("allowed", range(1, 5)) != allowed_range(1, 4)  # another form of the same set
     assert str(expected) == "1, 2, 4"
     assert str(allowed_range(1, 64)) == "1 to 64"
-    assert str(parse_allowed("allowed", {"max": 100, "power_of": 2})) == "powers of 2 from 1 to 64"
+    assert str(parse_allowed("allowed", {"max": 100, "power_of": 2})) == "1, 2, 4, 8, 16, 32, 64"
     assert str(parse_allowed("allowed", {"max": 30, "multiple_of": 8})) == "multiples of 8 from 8 to 24"
 
 

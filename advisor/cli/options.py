@@ -174,31 +174,23 @@ def numbers_of(text: str, kind: Callable[[Any], Any] = float) -> list[Any]:
     """
     found: list[Any] = []
     for part in text.split(","):
-        counts = range_of(part) if ".." in part else ()
-        if ".." in part and not 0 < len(counts) <= RANGE_MAX:
-            raise ValueError(part)
-        found += map(kind, counts or (part,))
+        low, dots, end = part.partition("..")
+        high, _, step = end.partition(":")
+        counts = range(int(low), int(high) + 1, int(step or 1)) if dots else (part,)
+        if not counts:
+            raise Unfit(f"has {part!r}, which is empty: a range begins with its smallest number")
+        if len(counts) > RANGE_MAX:
+            raise Unfit(f"has {part!r}, which has more than {RANGE_MAX} numbers")
+        found += map(kind, counts)
     return found
 
 
-def range_of(text: str) -> range:
-    """Return the whole numbers of ``4``, ``1..64`` or ``2..64:2``; raises ValueError."""
-    span, _, step = text.partition(":")
-    low, dots, high = span.partition("..")
-    return range(int(low), int(high if dots else low) + 1, int(step or 1))
-
-
 def counts_of(text: str, most: int) -> list[int]:
-    """Return numbers of cores, each once, ascending: 4, 1..64, 1,2,4..8, or 2..64:2 in steps; raises ValueError."""
-    found = set[int]()
-    for part in (part.strip() for part in text.split(",")):
-        counts = range_of(part)
-        if not counts:
-            raise Unfit(f"has {part!r}, which is empty: a range begins with its smallest number")
-        if counts[0] < 1 or counts[-1] > most:
-            raise Unfit(f"has {part!r}, which is outside 1..{most}")
-        found.update(counts)
-    return sorted(found)
+    """Return numbers of cores, each once, ascending; raises ValueError."""
+    found = sorted(set(numbers_of(text, int)))
+    if found[0] < 1 or found[-1] > most:
+        raise Unfit(f"has a number outside 1..{most}")
+    return found
 
 
 def _headings_of(text: str) -> dict[str, str]:

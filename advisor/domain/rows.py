@@ -124,11 +124,6 @@ def _within(low: float, high: float) -> str:
     return f"a finite number from {low:g} to {high:g}"
 
 
-def measure_bound(name: str) -> str:
-    """Return the bound of a measure, in words."""
-    return _within(*limits.MEASURES[name])
-
-
 def _number_or_nan(field: str, value: Any, low: float, high: float) -> float:
     """Return a number within its bounds, or NaN, which is none."""
     if not is_number(value) or value < low or value > high:
@@ -213,7 +208,7 @@ REFUSALS: Mapping[str, str] = {
     **{code: _within(low, high) for code, (_, low, high) in BOUNDS.items()},
     **{_CODES[name]: field.words for name, field in FIELDS.items() if name != "count"},
     "invalid_dimensions": "as many predictor values as its component's rows have, 1 to 4; others are refused",
-    "invalid_measure": ", ".join(f"{name} {measure_bound(name)}" for name in limits.MEASURES),
+    "invalid_measure": ", ".join(f"{name} {_within(*bounds)}" for name, bounds in limits.MEASURES.items()),
     "too_many_components": "a known component, or fewer components",
 }
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import math
 import sys
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
@@ -202,8 +203,10 @@ class CsvTable:
         """
         if self.separator != "," and text.count(",") == 1 and "." not in text:
             text = text.replace(",", ".")
-        # float() reads 1_000 as 1000; in a table that is a spoilt cell.
-        return number_of(text) if "_" not in text else float("nan")
+        try:
+            return float(text) if "_" not in text else math.nan  # float() reads 1_000 as 1000: a spoilt cell
+        except ValueError:
+            return math.nan
 
 
 def number_of(text: str) -> float:
@@ -211,7 +214,7 @@ def number_of(text: str) -> float:
     try:
         return float(text)
     except ValueError:
-        return float("nan")
+        return math.nan
 
 
 def text_of(raw: bytes, *, first: bool = True) -> str:

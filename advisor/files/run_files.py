@@ -7,6 +7,7 @@ wherever it lies, and when it has grown only what is new.
 
 from __future__ import annotations
 
+import math
 import re
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
@@ -16,9 +17,8 @@ from itertools import islice
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
-from advisor.domain.limits import FIRST_REFUSALS, MEASURES
-from advisor.domain.names import checked_name
-from advisor.domain.rows import BOUNDS, bound_text, measure_bound
+from advisor.domain.limits import FIRST_REFUSALS
+from advisor.domain.rows import row_of
 from advisor.errors import InvalidValue
 from advisor.files.lines import BadCell, Lines
 
@@ -87,7 +87,6 @@ class RunFile:
     # them
     rows: int = 0
     refused: int = 0
-    failed: int = 0  # runs that failed: counted, not learned
     first_refused: list[BadCell] = field(default_factory=list[BadCell])
     passed: Counter[str] = field(default_factory=Counter[str])  # lines that were no run at all, by why
     lines: Lines = field(init=False)
@@ -110,20 +109,15 @@ class RunFile:
             if isinstance(entry, Passed):
                 self.passed[entry.why] += 1
                 continue
-            bad = entry if isinstance(entry, BadCell) else bad_cell(entry)
-            if bad is not None:
+            row = entry if isinstance(entry, BadCell) else row_of_run(entry)
+            if isinstance(row, BadCell):
                 self.refused += 1
                 if len(self.first_refused) < FIRST_REFUSALS:
-                    self.first_refused.append(bad)
+                    self.first_refused.append(row)
                 continue
-            assert isinstance(entry, Ran)
             self.rows += 1
-            more: dict[str, Any] = {} if entry.ok else {"ok": False}
-            more |= {"killed": entry.killed} if entry.killed else {}
-            self.failed += not entry.ok
-            if entry.peak_bytes is not None and entry.ok:
-                more["measures"] = {"peak_bytes": entry.peak_bytes}
-            yield Row(producer, self.rows, entry.component, entry.predictor, entry.cores, entry.elapsed_s, more)
+            component, x, cores, elapsed_s, *more = row
+            yield Row(producer, self.rows, component, x, cores, elapsed_s, more[0] if more else {})
         if self.lines.unended:
             self.passed["without an end of line: still being written?"] += 1
 
@@ -152,27 +146,21 @@ def delimiter_of(header: str) -> str:
     return next((each for each in "|\t;," if each in header), "|")
 
 
-def bad_cell(ran: Ran) -> BadCell | None:
-    """Return the first field of a run that lies outside its domain; None where all are legal."""
+def row_of_run(ran: Ran) -> list[Any] | BadCell:
+    """Return a run as a row of the protocol, or its first field that lies outside its domain."""
+    more: dict[str, Any] = {"ok": ran.ok, "killed": ran.killed}
+    if ran.peak_bytes is not None:
+        peak = math.inf if math.isnan(ran.peak_bytes) else ran.peak_bytes  # NaN would say that it was not measured
+        more["measures"] = {"peak_bytes": peak}
     try:
-        checked_name("component", ran.component)
+        row = row_of(ran.component, ran.predictor, ran.cores, ran.elapsed_s, more)
     except InvalidValue as error:
-        return BadCell(ran.line, *_cell(ran, "component", ran.component), str(error.bound))
-    for code, value in (
-        ("invalid_elapsed_s", ran.elapsed_s), ("invalid_cores", ran.cores), ("invalid_predictor", ran.predictor),
-    ):  # fmt: skip
-        name, low, high = BOUNDS[code]
-        if not low <= value <= high:
-            return BadCell(ran.line, *_cell(ran, name, value), bound_text(code))
-    low, high = MEASURES["peak_bytes"]
-    if ran.peak_bytes is not None and not low <= ran.peak_bytes <= high:
-        return BadCell(ran.line, *_cell(ran, "peak_bytes", ran.peak_bytes), measure_bound("peak_bytes"))
-    return None
-
-
-def _cell(ran: Ran, name: str, value: Any) -> tuple[str, str]:
-    column, text = ran.cells.get(name, (name, str(value)))
-    return column, text[:80]
+        name = str(error.field).rpartition(".")[2]
+        column, text = ran.cells.get(name, (name, str(error.value)))
+        return BadCell(ran.line, column, text[:80], str(error.bound))
+    if not ran.ok:
+        row[4].pop("measures", None)  # of a failed run
+    return row
 
 
 def bytes_of(text: str) -> float:

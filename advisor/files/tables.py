@@ -8,21 +8,18 @@ The reader streams: its memory is one chunk, whatever the size of the file.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
 from itertools import islice, pairwise
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-from numpy.typing import NDArray
-
-from advisor.domain import vectors
 from advisor.domain.limits import FIRST_REFUSALS, MEASURES, PREDICTOR_MAX
-from advisor.domain.observations import Columns, ComponentNames, bad_rows, columns_of
-from advisor.domain.rows import BOUNDS, bound_text, measure_bound
+from advisor.domain.observations import Columns
+from advisor.domain.rows import row_of
 from advisor.errors import InvalidValue
 from advisor.files.lines import BadCell, CsvTable
+from advisor.protocol.rows import NameBook, columns_of_rows
 
 ROWS_CHUNK = 16_384  # rows held at a time: about 10 MB as text, and a progress bar that moves
 
@@ -39,7 +36,6 @@ COLUMNS_HINT = (
     f"the columns are component,x,p,t (or component,predictor,cores,elapsed_s), and optional ones {','.join(OPTIONAL)}; "
     "others are ignored. Columns of other names: --columns component=job,x=size_mb,p=threads,t=seconds"
 )
-Cells = Sequence[tuple[int, Sequence[str]]]  # of rows, with the numbers of their lines
 
 
 class TableReader:
@@ -67,86 +63,58 @@ class TableReader:
             if field in self._columns and before not in self._columns:
                 bound = f"a CSV header with a column before {field}: x, x2, …"
                 raise InvalidValue(f"{self.name}, header", self.table.header, bound)
+        self._width = max(self._columns.values()) + 1
+        self._further = [self._columns[field] for field in FURTHER if field in self._columns]
+        self._measures = {field: self._columns[field] for field in MEASURES if field in self._columns}
 
     def chunks(self, rows: int = ROWS_CHUNK) -> Iterator[Columns]:
         """Yield the table's good rows in order, at most `rows` at a time.
 
         Raises TooLarge when a line is longer than LINE_BYTES_MAX: such a file is no table.
         """
-        given, fields = self.table.rows(), max(self._columns.values()) + 1
+        given, book = self.table.rows(), NameBook()
         while batch := list(islice(given, rows)):
-            refused = [
-                BadCell(number, "all", line[:80],
-                        "a line whose quotes are closed" if cells is None else f"a row of {fields} fields or more")
-                for number, line, cells in batch if cells is None or len(cells) < fields
-            ]  # fmt: skip
-            whole = [(number, cells) for number, _, cells in batch if cells is not None and len(cells) >= fields]
-            chunk = self._parse(whole, refused)
-            if len(chunk):
-                self.rows += len(chunk)
-                yield chunk
+            good = [row for each in batch if (row := self._row(*each)) is not None]
+            if good:
+                self.rows += len(good)
+                yield columns_of_rows(good, book)
 
-    def _parse(self, cells: Cells, refused: list[BadCell]) -> Columns:
-        names = self._texts(cells, "component")
-        number = {name: place for place, name in enumerate(dict.fromkeys(names))}
-        given: Any = (self._numbers(cells, field) for field in ("predictor", "cores", "elapsed_s"))
-        optional: dict[str, object] = {
-            "measures": {
-                field: found for field in MEASURES if (found := self._numbers(cells, field, empty=True)) is not None
-            }
-        }
-        if MACHINE in self._columns:
-            optional[MACHINE] = [text.strip() or None for text in self._texts(cells, MACHINE)]
-        index = np.fromiter(map(number.__getitem__, names), np.int64, len(names))
-        columns = columns_of(ComponentNames([*number]), index, *given, **optional)
-        further = np.full((len(columns), len(FURTHER)), np.nan)
-        for place, field in enumerate(FURTHER):
-            if (found := self._numbers(cells, field, empty=True)) is not None:
-                further[:, place] = found
-        columns = replace(columns, further=None if np.isnan(further).all() else further)
-        bad = {row: self._bad_cell(columns, cells, row, code)
-               for code, mask in bad_rows(columns).items() for row in np.flatnonzero(mask).tolist()}  # fmt: skip
-        refused = sorted([*refused, *bad.values()], key=lambda cell: cell.line)
-        self.refused += len(refused)
-        self.first_refused += refused[: FIRST_REFUSALS - len(self.first_refused)]
-        if not bad:
-            return columns
-        return replace(columns.select_rows(np.delete(np.arange(len(columns)), list(bad))), misread=None)
+    def _row(self, line: int, text: str, cells: Sequence[str] | None) -> list[Any] | None:
+        """Return a row as the protocol has it; None where it is refused."""
+        here, number = self._columns, self.table.number_of
+        if cells is None or len(cells) < self._width:
+            bound = "a line whose quotes are closed" if cells is None else f"a row of {self._width} fields or more"
+            return self._refuse(BadCell(line, "all", text[:80], bound))
+        point = [number(cells[here["predictor"]])] if "predictor" in here else []
+        if self._further:
+            further = [self._optional(cells[place]) for place in self._further]
+            while further and further[-1] is None:
+                further.pop()
+            point += [math.nan if value is None else value for value in further]
+        more: dict[str, Any] = {}
+        if MACHINE in here:
+            more[MACHINE] = cells[here[MACHINE]].strip() or None
+        if self._measures:
+            more["measures"] = {field: self._optional(cells[place]) for field, place in self._measures.items()}
+        x: Any = point if len(point) > 1 else point[0] if point else None
+        try:
+            return row_of(
+                cells[here["component"]], x, number(cells[here["cores"]]), number(cells[here["elapsed_s"]]), more
+            )
+        except InvalidValue as error:
+            field = str(error.field).rpartition(".")[2]
+            if field == "predictor":
+                field = ("predictor", *FURTHER)[next(at for at, x in enumerate(point) if not 0.0 <= x <= PREDICTOR_MAX)]
+            return self._refuse(
+                BadCell(line, self.table.titles[here[field]], cells[here[field]][:80], str(error.bound))
+            )
 
-    def _texts(self, cells: Cells, field: str) -> list[str]:
-        place = self._columns[field]
-        return [row[place] for _, row in cells]
+    def _optional(self, text: str) -> float | None:
+        """Return the number in a cell that may be empty; infinity, which is refused, for what is none."""
+        value = self.table.number_of(text)
+        return value if value == value else None if text.strip().lower() in ("", "nan") else math.inf  # noqa: PLR0124
 
-    def _numbers(self, cells: Cells, field: str, *, empty: bool = False) -> NDArray[np.float64] | None:
-        """Return a column, None where the table has none; NaN where there is no number.
-
-        Where cells may be `empty` NaN stands for these: what is no number is then infinity, which is refused.
-        """
-        if field not in self._columns:
-            return None
-        texts = self._texts(cells, field)
-        values = np.fromiter(map(self.table.number_of, texts), np.float64, len(texts))
-        for row in np.flatnonzero(np.isnan(values)).tolist() if empty else ():
-            if texts[row].strip().lower() not in ("", "nan"):
-                values[row] = np.inf
-        return values
-
-    def _bad_cell(self, columns: Columns, cells: Cells, row: int, code: str) -> BadCell:
-        field = _culprit(columns, row, code)
-        line, texts = cells[row]
-        bound = measure_bound(field) if field in MEASURES else bound_text(code)
-        place = self._columns[field]
-        return BadCell(line, self.table.titles[place], texts[place][:80], bound)
-
-
-def _culprit(columns: Columns, row: int, code: str) -> str:
-    """Return the field for which a row was refused."""
-    if code == "invalid_machine":
-        return MACHINE
-    if code == "invalid_measure":
-        return next(name for name, t in columns.measures.items() if vectors.outside(t[row], *MEASURES[name]))
-    if code == "invalid_predictor" and columns.further is not None:
-        point = vectors.point(columns.predictor[row].item(), columns.further[row])
-        bad = next(place for place, x in enumerate(point) if not 0.0 <= x <= PREDICTOR_MAX)
-        return ("predictor", *FURTHER)[bad]
-    return BOUNDS[code][0] if code in BOUNDS else "component"
+    def _refuse(self, cell: BadCell) -> None:
+        self.refused += 1
+        if len(self.first_refused) < FIRST_REFUSALS:
+            self.first_refused.append(cell)

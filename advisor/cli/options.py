@@ -159,7 +159,7 @@ class ValueForm(click.ParamType[Any]):
             return self._read(value)
         except Unfit as error:
             self.fail(f"{value!r} {error}", param, ctx)
-        except ValueError:
+        except (ValueError, KeyError):
             self.fail(f"{value!r} is not {self._wanted}", param, ctx)
 
 
@@ -225,20 +225,12 @@ def _words_in(text: str) -> list[str]:
 
 
 EXPLORED = {"true": True, "false": False, "freeze": "freeze"}
-
-
-def _explore_of(text: str) -> Any:
-    if text not in EXPLORED:
-        raise ValueError(text)
-    return EXPLORED[text]
-
-
 NUMBERS = ValueForm("X[,X…]", numbers_of, "a number, numbers with commas between them, or a range like 1..64")
 ALLOWED = ValueForm(
     "1,2,4 | 8..64:8 | multiple_of=8,max=64 | power_of=2", _counts_of,
     "like 1,2,4 or 8..64:8 or multiple_of=8,max=64 or power_of=2",
 )  # fmt: skip
-EXPLORE = ValueForm("true|false|freeze", _explore_of, "true, false or freeze: there is no budget in seconds")
+EXPLORE = ValueForm("true|false|freeze", EXPLORED.__getitem__, "true, false or freeze: there is no budget in seconds")
 POINTS = ValueForm(
     "X[xY…][,…]", _points_of, "a predictor, or several with commas between them, like 512 or 64x32"
 )  # one of several values has an x between these

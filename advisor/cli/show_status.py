@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import timedelta
 from typing import Any
@@ -9,11 +10,6 @@ from typing import Any
 from advisor.cli import tables
 from advisor.cli.tables import Column, Printed, Table, dim, format_count, percent, seconds, several, size, table
 
-# Totals that are shown in a sentence, and what the first lines say already.
-IN_SENTENCES = frozenset((
-    "scores", "coverage", "score_error", "score_bias", "offset", "components_known", "components_max", "state_bytes",
-    "model_memory_bytes", "model_memory_used_bytes",
-))  # fmt: skip
 SHARDS = (
     Column("shard", "shard"), Column("components", "components", format_count), Column("buckets", "buckets", str),
     Column("rows", "rows", format_count), Column("bytes", "bytes", size), Column("waiting", "rows_waiting", format_count),
@@ -28,13 +24,6 @@ def status(found: Mapping[str, Any]) -> Iterator[Printed]:
     service: Mapping[str, Any] = found.get("service") or {}
     if "shards" in service:
         yield from shards(service["shards"], service["moves"])
-    facts = [
-        (key, value)
-        for key, value in found.items()
-        if not isinstance(value, (Mapping, list, tuple)) and key not in IN_SENTENCES
-    ]
-    for key, value in (*facts, *sorted(found.get("totals", {}).items())):
-        yield dim(f"  {key} {_fact(key, value)}")
     page: Sequence[Mapping[str, Any]] = found.get("components") or ()
     if page:
         yield components(page)
@@ -68,6 +57,8 @@ def lines(found: Mapping[str, Any]) -> Iterator[str]:
         f"{size(found['state_bytes'])}; learners {size(found['model_memory_used_bytes'])} "
         f"of {size(found['model_memory_bytes'])}"
     )
+    totals = Counter[str](found["totals"])
+    yield f"{several(totals['rows_accepted'], 'row')} accepted, {totals['rows_refused']:,} refused"
     yield from scored(found)
 
 
@@ -126,13 +117,3 @@ def _model(entry: Mapping[str, Any]) -> str:
 def _first(entry: Mapping[str, Any], *keys: str) -> Any:
     """Return the first of the values that is there."""
     return next((entry[key] for key in keys if entry.get(key) is not None), None)
-
-
-def _fact(key: str, value: Any) -> str:
-    if value is None:
-        return "–"
-    if key.endswith("_bytes"):
-        return size(value)
-    if isinstance(value, float):
-        return seconds(value) if key.endswith("_s") else f"{value:,.6g}"
-    return format_count(value) if isinstance(value, int) and not isinstance(value, bool) else str(value)

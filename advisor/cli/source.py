@@ -191,7 +191,6 @@ def learn_table(
     from advisor.files import TableReader
 
     reader = TableReader(table, columns)
-    tell_separator(reader)
     with progress() as bar:
         task = bar.add_task(f"{words} 0 rows", total=reader.lines.total or None)
         for chunk in reader.chunks(SLICE_ROWS):
@@ -199,15 +198,6 @@ def learn_table(
             bar.update(task, completed=reader.lines.read, description=f"{words} {reader.rows:,} rows")
     tell_refused(reader)
     return reader
-
-
-def tell_separator(reader: TableReader) -> None:
-    """Say what stands between the fields of a table, where it is no comma."""
-    from advisor.files.lines import SEPARATORS
-
-    if reader.table.separator != ",":
-        said = f"{SEPARATORS[reader.table.separator]} separates the columns, a comma within a number is a decimal comma"
-        errors_console.print(f"{reader.name}: {said}", markup=False)
 
 
 def progress() -> Progress:

@@ -39,7 +39,6 @@ def test_a_table_is_asked_with_its_own_names_and_separator(tmp_path: Path, capsy
     status, reported, said = run(capsys, *asked, "--table", own, "--columns", OWN)
     assert status == 0, said
     assert json.loads(reported) == json.loads(run(capsys, *asked, "--table", plain)[1])
-    assert ("separates the columns" in said) == (separator != ",")
     status, reported, said = run(capsys, "replay", own, "--columns", OWN, "--json")
     assert (status, json.loads(reported)["rows"]) == (0, len(ROWS)), said
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any
 
 from rich.table import Table
@@ -37,33 +37,24 @@ def _reasons(found: Plan) -> Iterator[Note]:
 
 
 def _boxes(plans: Sequence[tuple[str, Plan]]) -> Table:
-    """Return the table of the components of plans; of one plan, those that share cores have their number once."""
-    several_plans = len(plans) > 1 or bool(plans[0][0])
-    rows: list[dict[str, Any]] = []
-    for name, plan in plans:
-        own = [(plan["cores"][key], (key,)) for key in plan["instances"]]
-        shared = {key for group in plan["groups"] if len(group["components"]) > 1 for key in group["components"]}
-        groups = (
-            own
-            if several_plans or not plan["groups"]
-            else [(each["cores"], each["components"]) for each in plan["groups"]]
-        )
-        for cores, keys in groups:
-            for place, key in enumerate(keys):
-                marks = ("in turns" if key in shared or key in plan.get("in_turn", ()) else "",
-                         "bottleneck" if key in plan["bottleneck"] else "")  # fmt: skip
-                given = cores if several_plans or len(keys) > 1 else plan["cores"][key]
-                first = {"name": name if not rows or rows[-1]["plan"] is not plan else "", "plan": plan}
-                rows.append({"key": key, "cores": '"' if place else given, "instances": plan["instances"][key],
-                             "mark": ", ".join(filter(None, marks)), **first})  # fmt: skip
+    """Return the table of the components of plans."""
+    rows: list[dict[str, Any]] = [
+        {"name": "" if place else name, "key": key, "cores": plan["cores"][key], "instances": plan["instances"][key],
+         "mark": ", ".join(word for word, keys in _marks(plan) if key in keys)}
+        for name, plan in plans for place, key in enumerate(plan["instances"])
+    ]  # fmt: skip
     replicated = any(row["instances"] > 1 for row in rows)
     return table(
         [
-            Column("network", "name") if several_plans else None, Column("component", "key"), Column("cores", "cores", str),
+            Column("network", "name") if plans[0][0] else None, Column("component", "key"), Column("cores", "cores", str),
             Column("instances", "instances", str) if replicated else None, Column("", "mark"),
         ],
         rows,
     )  # fmt: skip
+
+
+def _marks(plan: Plan) -> tuple[tuple[str, Collection[str]], ...]:
+    return ("in turns", plan.get("in_turn", ())), ("bottleneck", plan["bottleneck"])
 
 
 SWEPT = ("spare", "throughput_per_s", "expected_per_s", "latency_s", "bottleneck", "groups")  # of each point of a sweep

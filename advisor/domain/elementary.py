@@ -11,7 +11,7 @@ exact (Cody and Waite 1980). Errors: 1e-15 relative, of `log2` and `exp2` also a
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from functools import reduce
 from operator import add, mul
 from typing import Any
@@ -44,15 +44,25 @@ def _horner(x: Any, terms: tuple[float, ...]) -> Any:
 
 def exp(x: Any) -> Any:
     """Return e**x, elementwise for an array; relative error 1e-15. Beyond the range it is 0 or inf, of nan it is nan."""
+    return _power(x, EXP_LEAST, EXP_MOST, LOG2_E, lambda x, k: (x - k * LN2_HIGH) - k * LN2_LOW)
+
+
+def exp2(x: Any) -> Any:
+    """Return 2**x, elementwise for an array; exact at whole numbers. Beyond the range it is 0 or inf, of nan it is nan."""
+    return _power(x, EXP2_LEAST, EXP2_MOST, 1.0, lambda x, k: (x - k) * LN2_HIGH + (x - k) * LN2_LOW)
+
+
+def _power(x: Any, least: float, most: float, doublings: float, rest: Callable[[Any, Any], Any]) -> Any:
+    """Return e**rest(x, k) 2**k, k the whole number nearest to x times `doublings`."""
     if isinstance(x, float | int):
-        if not EXP_LEAST < x < EXP_MOST:
+        if not least < x < most:
             return x if math.isnan(x) else 0.0 if x < 0 else math.inf
-        whole = round(x * LOG2_E)
-        total = _horner((x - whole * LN2_HIGH) - whole * LN2_LOW, EXP_TERMS)
-        return math.ldexp(total, whole) if whole < 1024 else total * 2.0 ** (whole - 1) * 2.0
-    x = np.minimum(np.maximum(np.asarray(x, np.float64), EXP_LEAST), EXP_MOST)
-    k = np.rint(np.fmax(x, EXP_LEAST) * LOG2_E)
-    return np.ldexp(_horner((x - k * LN2_HIGH) - k * LN2_LOW, EXP_TERMS), k.astype(np.int32))
+        k = round(x * doublings)
+        total = _horner(rest(x, k), EXP_TERMS)
+        return math.ldexp(total, k) if k < 1024 else total * 2.0 ** (k - 1) * 2.0
+    x = np.minimum(np.maximum(np.asarray(x, np.float64), least), most)
+    k = np.rint(np.fmax(x, least) * doublings)
+    return np.ldexp(_horner(rest(x, k), EXP_TERMS), k.astype(np.int32))
 
 
 def expm1(x: Any) -> Any:
@@ -85,19 +95,6 @@ def log1p(x: Any) -> Any:
         return x if above == 1.0 else log(above) * (x / (above - 1.0))
     with np.errstate(invalid="ignore", divide="ignore"):
         return np.where(above == 1.0, x, np.where(above == np.inf, np.inf, log(above) * (x / (above - 1.0))))
-
-
-def exp2(x: Any) -> Any:
-    """Return 2**x, elementwise for an array; exact at whole numbers. Beyond the range it is 0 or inf, of nan it is nan."""
-    if isinstance(x, float | int):
-        if not EXP2_LEAST < x < EXP2_MOST:
-            return x if math.isnan(x) else 0.0 if x < 0 else math.inf
-        whole = round(x)
-        total = _horner((x - whole) * LN2_HIGH + (x - whole) * LN2_LOW, EXP_TERMS)
-        return math.ldexp(total, whole) if whole < 1024 else total * 2.0 ** (whole - 1) * 2.0
-    x = np.minimum(np.maximum(np.asarray(x, np.float64), EXP2_LEAST), EXP2_MOST)
-    k = np.rint(np.fmax(x, EXP2_LEAST))
-    return np.ldexp(_horner((x - k) * LN2_HIGH + (x - k) * LN2_LOW, EXP_TERMS), k.astype(np.int32))
 
 
 def added(values: Iterable[Any]) -> Any:

@@ -13,7 +13,6 @@ import numpy as np
 import pytest
 from browser import PATIENCE_S, Browser
 from live import Live, serving
-from selenium.webdriver import Keys
 
 from advisor import SyncClient
 
@@ -98,20 +97,17 @@ def test_what_is_observed_appears_by_itself(window: Browser, served: Served) -> 
         )
 
 
-def test_a_component_is_opened_by_keys_and_its_curves_tell_what_was_learned(window: Browser, served: Served) -> None:
+def test_a_component_is_found_and_its_curves_tell_what_was_learned(window: Browser, served: Served) -> None:
     with served.client() as client:
         rows(client)
         wanted = client.predict("blur", predictor=256.0, cores=8)
         chosen = client.choose_cores("blur", predictor=256.0, cores_max=16)
     go(window, served)
-    window.press("/")
-    window.until(
-        "return document.activeElement.id === 'find' && document.querySelectorAll('#rows tbody tr').length === 5"
-    )
+    window.until("return document.querySelectorAll('#rows tbody tr').length === 5")
+    window.run("document.getElementById('find').focus()")
     window.press(*"LU")
     window.until("return document.querySelectorAll('#rows tbody tr').length === 1")
-    window.press(Keys.ENTER)
-    window.press(Keys.ENTER)
+    window.run("document.querySelector('#rows tbody a').click()")
     window.until("return document.querySelectorAll('.charts .chart svg circle.dot').length > 0")
     assert window.run("return document.querySelector('h1').textContent") == "blur"
     assert window.run("return document.title").startswith("blur")

@@ -98,7 +98,7 @@ function keeper() {
 let wanted = { find: "", page: 0 };
 views[""] = () => {
   const find = tag("input", { id: "find", type: "search", placeholder: "a part of a name", autocomplete: "off", spellcheck: "false",
-    value: wanted.find, "aria-keyshortcuts": "/" });
+    value: wanted.find });
   const tiles = tag("dl", { class: "tiles" }), answers = tag("div", { class: "stack" });
   const reply = tag("p", { class: "soft", role: "status" }), rows = tag("div", { id: "rows" }), before = tag("button",
     { type: "button", id: "before" }, "← before"), after = tag("button", { type: "button", id: "after" }, "next →"), where = tag("span",
@@ -121,8 +121,6 @@ views[""] = () => {
   let waiting = 0;
   find.addEventListener("input", () => { clearTimeout(waiting);
     waiting = setTimeout(() => { wanted = { ...wanted, find: find.value, page: 0 }; load(); }, 120); });
-  find.addEventListener("keydown", event => { if (event.key === "Escape") { find.value = ""; find.dispatchEvent(new Event("input"));
-    } if (event.key === "Enter" && rows.querySelector("a")) rows.querySelector("a").focus(); });
   const turn = by => { wanted.page += by; load().then(() => main.scrollIntoView({ block: "start" })); };
   before.addEventListener("click", () => turn(-1)); after.addEventListener("click", () => turn(1));
   const draw = async changed => {
@@ -213,7 +211,7 @@ const file = {
 const source = held ? file : service;
 
 // -- going about
-let view = null, finding = false;
+let view = null;
 const title = document.title;
 async function redraw(changed) {
   const mine = view;
@@ -229,17 +227,9 @@ function go() {
   main.replaceChildren(view.node);
   document.title = (known ? name + " · " : "") + title;
   window.scrollTo(0, 0);
-  if (finding && element("find")) element("find").focus();
-  finding = false;
   redraw("view");
 }
 window.addEventListener("hashchange", () => { go(); if (document.activeElement === document.body) main.focus({ preventScroll: true }); });
-document.addEventListener("keydown", event => {
-  if (event.ctrlKey || event.metaKey || event.altKey || /^(INPUT|SELECT|TEXTAREA)$/.test(document.activeElement.tagName)) return;
-  if (event.key !== "/") return;
-  event.preventDefault();
-  if (element("find")) element("find").focus(); else { finding = true; location.hash = "#/"; }
-});
 // -- live
 function state(words, kind) { const live = element("live"); if (live.textContent !== words) live.textContent = words; live.className = kind;
   document.documentElement.dataset.live = kind; }
@@ -256,7 +246,7 @@ async function listen() {
   for (const name of Object.keys(news.topics)) if (view.topics.includes(name)) redraw(name);
   again = setTimeout(listen, NEWS_MS);
 }
-function foot() { element("foot").textContent = held ? held.foot : "Advisor " + topics.now.version + " · up for " + span(topics.now.uptime_s) + " · / finds a component"; }
+function foot() { element("foot").textContent = held ? held.foot : "Advisor " + topics.now.version + " · up for " + span(topics.now.uptime_s); }
 go();
 if (held) { element("live").remove(); foot(); }
 else {

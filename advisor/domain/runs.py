@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from typing import Any, Final, Literal, get_args
 
 from advisor.domain import limits
 from advisor.domain.names import checked_name
+from advisor.domain.rows import number
 from advisor.domain.shapes import Answer
 from advisor.errors import InvalidValue, not_one_of
 
@@ -83,7 +83,7 @@ def checked_run(**given: Any) -> ProgramRun:
     } | dict.fromkeys(SECONDS, (0.0, limits.RUN_SECONDS_MAX))
     for name, (least, most) in bounds.items():
         if given.get(name) is not None or name not in ("serial_work_s", "span_s"):
-            given[name] = checked_number(name, given[name], least, most)
+            given[name] = number(name, given[name], least, most)
     run = ProgramRun(**given)
     there = run.workers * run.elapsed_s * SLACK
     for name in ("work_s", "delay_s", "no_work_s"):
@@ -99,15 +99,6 @@ def checked_run(**given: Any) -> ProgramRun:
             "span_s", run.span_s, f"at most elapsed_s = {run.elapsed_s:.6g}: no run is shorter than its span"
         )
     return run
-
-
-def checked_number(name: str, value: Any, least: float, most: float) -> float:
-    """Return a number within its bounds; raises InvalidValue."""
-    if isinstance(value, bool) or not isinstance(value, (int, float)) or not math.isfinite(value):
-        raise InvalidValue(name, value, f"a number from {least:g} to {most:g}")
-    if not least <= value <= most:
-        raise InvalidValue(name, value, f"from {least:g} to {most:g}")
-    return float(value)
 
 
 def checked_transform(value: object) -> None:

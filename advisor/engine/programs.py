@@ -11,7 +11,8 @@ import numpy as np
 
 from advisor.domain import limits
 from advisor.domain.names import checked_name
-from advisor.domain.runs import TRANSFORMS, ProgramRun, RunPrediction, checked_number, checked_run
+from advisor.domain.rows import number
+from advisor.domain.runs import TRANSFORMS, ProgramRun, RunPrediction, checked_run
 from advisor.engine.guards import checked_level, taking
 from advisor.engine.kinds import RecordKind
 from advisor.errors import InvalidValue, Mismatch, NotEnoughData, TooLarge, UnknownProgram
@@ -198,7 +199,7 @@ def _points(size: Any, workers: Any) -> list[tuple[float, float]]:
     if sizes.size > limits.STATUS_PAGE_MAX:
         raise TooLarge("size", sizes.size, limits.STATUS_PAGE_MAX, "ask in parts")
     return [
-        (checked_number("size", n, 2.0**-20, limits.PREDICTOR_MAX), checked_number("workers", p, 1.0, limits.CORES_MAX))
+        (number("size", n, 2.0**-20, limits.PREDICTOR_MAX), number("workers", p, 1.0, limits.CORES_MAX))
         for n, p in zip(sizes.ravel().tolist(), counts.ravel().tolist(), strict=True)
     ]
 

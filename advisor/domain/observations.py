@@ -16,7 +16,7 @@ from numpy.typing import ArrayLike
 from advisor.domain import limits, vectors
 from advisor.domain.answers import Refusals
 from advisor.domain.names import normalised_name
-from advisor.domain.rows import BOUNDS, FIELDS, KILLED, REFUSALS, killed_code, killed_codes
+from advisor.domain.rows import BOUNDS, FIELDS, KILLED, REFUSALS, killed_code, killed_codes, texts_as_labels
 from advisor.domain.vectors import Bools, Floats, Ints, Words
 from advisor.errors import InvalidValue, shorten
 
@@ -291,8 +291,7 @@ def columns_of(
             counted[key] = vectors.vector(key, killed_codes(values) if key == "killed" else values, kind, n)
     if "killed" in counted:
         _refuse_killed(counted["killed"])
-    labels = optional.pop("labels", None)
-    named = named_columns(optional.pop("machine", None), optional.pop("network", None), labels, n)
+    named = named_columns({key: optional.pop(key, None) for key in ("machine", "network", "labels")}, n)
     measures = vectors.measures(optional.pop("measures", None), n)
     if optional:
         unknown = min(optional)
@@ -319,10 +318,8 @@ def _refuse_killed(codes: Ints) -> None:
 
 def columns_from_fields(fields: Mapping[str, Mapping[int, Any]], n: int) -> dict[str, Any]:
     """Return the optional columns of n rows, as `Columns` has them, from field -> row -> value as `checked_fields` has it."""
-    machine, network = (
-        [by_row.get(row) for row in range(n)] if (by_row := fields.get(key)) else None for key in ("machine", "network")
-    )
-    columns: dict[str, Any] = named_columns(machine, network, None, n)
+    texts = {key: [fields[key].get(row) for row in range(n)] for key in ("machine", "network") if key in fields}
+    columns: dict[str, Any] = named_columns(texts, n)
     for key in _KINDS.keys() & fields.keys():
         values: Any = fields[key].values()
         column = columns[key] = np.full(n, FIELDS[key].absent, _KINDS[key])
@@ -334,17 +331,20 @@ def columns_from_fields(fields: Mapping[str, Mapping[int, Any]], n: int) -> dict
     return columns | {"measures": vectors.measured(measures)}
 
 
-def named_columns(machines: Any, networks: Any, labels: Any, n: int) -> dict[str, Any]:
+def named_columns(given: dict[str, Any], n: int) -> dict[str, Any]:
     """Return `machine`, `machines`, `network`, `networks` and `misread` of n rows: names, or numbers of `labels`, or None.
 
     Raises InvalidValue when a column is neither, of another length, or a number has no label.
     """
+    labels = vectors.texts("labels", given.get("labels") or ())
+    given = texts_as_labels(given | {"labels": labels})
+    known: list[str] = given.get("labels") or []
     found: dict[str, Any] = {}
     misread = Misread({}, {})
-    for field_name, values in (("machine", machines), ("network", networks)):
-        if values is None:
+    for field_name in ("machine", "network"):
+        if (values := given.get(field_name)) is None:
             continue
-        known, numbers = vectors.labelled(field_name, values, labels, n)
+        numbers = vectors.labelled(field_name, values, known, n)
         number, names, unnamed = vectors.named(known, numbers)
         found |= {field_name: number, f"{field_name}s": names}
         if unnamed is not None:

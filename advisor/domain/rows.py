@@ -224,12 +224,31 @@ def bound_text(code: str) -> str:
     return REFUSALS.get(code, code)
 
 
-def texts_in(values: Any) -> list[str | None] | None:
+def texts_in(values: Any) -> list[Any] | None:
     """Return a column as a list where it has texts or None; None where it has neither."""
     if hasattr(values, "dtype") and values.dtype.kind in "UO":  # a numpy array, without importing numpy
         values = values.tolist()
     given: list[Any] = cast("list[Any]", values) if isinstance(values, (list, tuple)) else []
     return given if any(value is None or isinstance(value, str) for value in given) else None
+
+
+def texts_as_labels(columns: dict[str, Any]) -> dict[str, Any]:
+    """Return `columns` with texts in `network` and `machine` replaced by numbers of `labels`; raises InvalidValue."""
+    labels: list[Any] = list(columns.get("labels") or ())
+    numbers: dict[Any, int] = {label: number for number, label in reversed(list(enumerate(labels)))}
+    found = dict(columns)
+    for key in ("network", "machine"):
+        if (texts := texts_in(columns.get(key))) is None:
+            continue
+        found[key] = []
+        for text in texts:
+            if text is not None and not isinstance(text, str):
+                raise InvalidValue(key, text, "names or None, throughout")
+            if text is not None and text not in numbers:
+                numbers[text] = len(labels)
+                labels.append(text)
+            found[key].append(ABSENT_U32 if text is None else numbers[text])
+    return found | {"labels": labels} if labels else found
 
 
 def killed_codes(values: Any) -> Any:

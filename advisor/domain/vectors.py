@@ -143,56 +143,25 @@ def _shape(array: NDArray[Any]) -> str:
 # -- machines, networks, records -------------------------------------------------------------------------------------------
 
 
-def labelled(name: str, values: Any, labels: Any, n: int) -> tuple[Sequence[object], Ints]:
-    """Return labels, and the number of each row's (n,), -1 where it has none.
-
-    Raises InvalidValue.
-
-    Parameters
-    ----------
-    values : list of str or None, or vector of integers
-        Texts, which are then the labels; or numbers of `labels`.
-    """
-    known = [] if labels is None else _texts("labels", labels)
-    if not isinstance(values, np.ma.MaskedArray) and getattr(values, "ndim", 0) == 1 and values.dtype.kind in "UO":
-        values = values.tolist()
-    if isinstance(values, (list, tuple)) and not _numbers(cast("list[object]", values)):
-        return _numbered(name, cast("list[object]", values), known, n)
-    numbers = vector(name, cast("ArrayLike", values), np.int64, n)
+def labelled(name: str, values: Any, labels: Sequence[str], n: int) -> Ints:
+    """Return the label's number of each row (n,), -1 where it has none; raises InvalidValue."""
+    numbers = vector(name, values, np.int64, n)
     numbers = np.where(numbers == ABSENT_U32, NONE_NAMED, numbers)
-    if n and not (numbers.min() >= NONE_NAMED and numbers.max() < len(known)):
+    if n and not (numbers.min() >= NONE_NAMED and numbers.max() < len(labels)):
         worst = numbers.min() if numbers.min() < NONE_NAMED else numbers.max()
-        raise InvalidValue(name, int(worst), f"names, or the number of one of {len(known)} labels")
-    return known, numbers
+        raise InvalidValue(name, int(worst), f"names, or the number of one of {len(labels)} labels")
+    return numbers
 
 
-def _numbers(values: Sequence[object]) -> bool:
-    return bool(values) and not any(value is None or isinstance(value, str) for value in values)
-
-
-def _numbered(name: str, texts: Sequence[object], known: list[str], n: int) -> tuple[Sequence[object], Ints]:
-    if len(texts) != n:
-        raise InvalidValue(name, len(texts), f"{n} names, as index has")
-    labels: list[object] = list(known)
-    number_of: dict[object, int] = {label: number for number, label in enumerate(labels)}
-    number_of[None] = NONE_NAMED
-    for text in texts:
-        if text is not None and not isinstance(text, str):
-            raise InvalidValue(name, text, "names or None, throughout")
-        if text not in number_of:
-            number_of[text] = len(labels)
-            labels.append(text)
-    return labels, np.fromiter((number_of[text] for text in texts), np.int64, n)
-
-
-def _texts(name: str, values: Any) -> list[str]:
+def texts(name: str, values: Any) -> list[str]:
+    """Return a list of texts; raises InvalidValue."""
     if isinstance(values, (str, bytes)) or not isinstance(values, Iterable):
         raise InvalidValue(name, values, "a list of names")
-    texts = list(cast("Iterable[object]", values))
-    for text in texts:
+    found = list(cast("Iterable[object]", values))
+    for text in found:
         if not isinstance(text, str):
             raise InvalidValue(name, text, "a list of names")
-    return cast("list[str]", texts)
+    return cast("list[str]", found)
 
 
 def named(labels: Sequence[object], numbers: Ints) -> tuple[Ints | None, tuple[str, ...], Bools | None]:

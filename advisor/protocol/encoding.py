@@ -13,7 +13,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple, cast
 
 from advisor.domain import limits
-from advisor.domain.rows import ABSENT_U32, FIELDS, KILLED, killed_codes, texts_in
+from advisor.domain.rows import FIELDS, KILLED, killed_codes, texts_as_labels
 from advisor.errors import InvalidValue, TooLarge, not_one_of
 from advisor.protocol.framing import map_header, pack
 from advisor.protocol.points import flattened
@@ -183,7 +183,7 @@ def _checked_keys(columns: Mapping[str, Any]) -> dict[str, Any]:
 
     Raises InvalidValue when a key is unknown, or missing.
     """
-    given = _labelled({key: value for key, value in columns.items() if value is not None})
+    given = texts_as_labels({key: value for key, value in columns.items() if value is not None})
     if "killed" in given:
         given["killed"] = killed_codes(given["killed"])
     for key in given:
@@ -233,18 +233,3 @@ def column_bytes(field: str, values: Any, kind: str, most: int | None = None) ->
         column = array(code, column)
         column.byteswap()
     return column.tobytes()
-
-
-def _labelled(columns: dict[str, Any]) -> dict[str, Any]:
-    """Return `columns` with texts in `network` and `machine` replaced by numbers of labels."""
-    labels = list(columns.get("labels", ()))
-    numbers = {label: number for number, label in reversed(list(enumerate(labels)))}
-    for key in ("network", "machine"):
-        texts = texts_in(columns.get(key))
-        if texts is not None:
-            for text in texts:
-                if text is not None and text not in numbers:
-                    numbers[text] = len(labels)
-                    labels.append(text)
-            columns[key] = [ABSENT_U32 if text is None else numbers[text] for text in texts]
-    return columns | {"labels": labels} if labels else columns

@@ -140,11 +140,6 @@ class Allocation:
             return sum(cores for cores, _ in self.groups)
         return sum(count * self.instances[key] for key, count in self.cores.items())
 
-    @property
-    def runs_on(self) -> dict[str, int]:
-        """Cores that an instance of each component runs on, its own or in its turn, in text order: not to be summed."""
-        return {key: self.cores[key] for key in self.instances}
-
     def as_wire(self) -> dict[str, Any]:
         """Return what a runtime that follows it has: `current` of the next question."""
         groups = [{"cores": cores, "components": list(keys)} for cores, keys in self.groups]

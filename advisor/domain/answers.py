@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterable, Mapping
 from typing import Any, cast
 
-from advisor.domain.limits import FIRST_REFUSALS
 from advisor.domain.shapes import Answer, converted
 
 
@@ -185,10 +183,3 @@ class Receipt(Answer, frozen=True, omit_defaults=False):
 
     accepted: int
     refused: Refusals = Refusals()
-
-    def then(self, later: Receipt, rows: int) -> Receipt:
-        """Return what became of `rows` rows and of those behind them."""
-        first = (*self.refused.first, *((rows + row, code, value) for row, code, value in later.refused.first))
-        codes = dict(Counter(self.refused.by_code) + Counter(later.refused.by_code))
-        refused = Refusals(self.refused.count + later.refused.count, codes, first[:FIRST_REFUSALS])
-        return Receipt(self.accepted + later.accepted, refused)

@@ -29,7 +29,7 @@ def test_the_demo_runs_measures_and_follows_the_advice(
 ) -> None:
     found = demos["adapt"].demonstrate(None, rounds=1, seconds=0.1, learned=6, side=24, patience_s=0.2)
     keys = {"decode", "sharpen", "denoise", "pack"}
-    assert set(found["first"].runs_on) == keys
+    assert set(found["first"].cores) == keys
     assert found["first"].throughput_per_s > 0
     assert all(run.records > 0 for runs in found["calm"].values() for run in runs)
     assert "the service advises" in capsys.readouterr().out

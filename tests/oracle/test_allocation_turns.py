@@ -118,16 +118,16 @@ def used(answer: Any) -> int:
 
 def check(case: Case, answer: Any) -> None:
     """The answer can be carried out, and its figures are those of the formulas."""
-    groups = answer.groups or [(answer.runs_on[key] * answer.instances[key], (key,)) for key in case.keys]
+    groups = answer.groups or [(answer.cores[key] * answer.instances[key], (key,)) for key in case.keys]
     assert sorted(key for _, keys in groups for key in keys) == case.keys
     cycles = []
     for size, keys in groups:
         rows = [case.keys.index(key) for key in keys]
         for row, key in zip(rows, keys, strict=True):
-            assert (answer.runs_on[key], answer.instances[key]) in case.shapes(row, size), case
+            assert (answer.cores[key], answer.instances[key]) in case.shapes(row, size), case
         cycles.append(
             sum(
-                case.visits[row] * case.seconds[row, answer.runs_on[key] - 1] / answer.instances[key]
+                case.visits[row] * case.seconds[row, answer.cores[key] - 1] / answer.instances[key]
                 for row, key in zip(rows, keys, strict=True)
             )
         )

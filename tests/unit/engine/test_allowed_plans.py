@@ -95,8 +95,8 @@ def test_turns_keep_to_the_sets_of_components() -> None:
     advisor.set_allowed("b", {"max": 8, "power_of": 2})
     for objective, cores in itertools.product(("throughput", "latency"), (3, 4, 8)):
         plan = advisor.allocate("a .. b .. c .. d", cores=cores, objective=objective)
-        assert plan.runs_on["a"] in (2, 3)
-        assert plan.runs_on["b"] in (1, 2, 4, 8)
+        assert plan.cores["a"] in (2, 3)
+        assert plan.cores["b"] in (1, 2, 4, 8)
 
 
 def test_a_set_that_leaves_nothing_is_refused_by_name() -> None:

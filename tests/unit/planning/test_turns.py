@@ -40,7 +40,7 @@ def test_every_option_is_planned_on_fewer_cores_than_components(curves: Any, ask
     assert sorted(key for _, keys in answer.groups for key in keys) == sorted(NET.keys)
     assert answer.cores_used + answer.spare == 3
     for size, keys in answer.groups:
-        assert all(answer.runs_on[key] * answer.instances[key] <= size for key in keys)
+        assert all(answer.cores[key] * answer.instances[key] <= size for key in keys)
     assert 0 < max((answer.utilization or {}).values()) <= 1
     assert answer.as_dict()["groups"]
     if "arrival_per_s" in asked:

@@ -171,7 +171,7 @@ async def test_a_watch_is_renewed_after_the_service_was_gone(tmp_path: Path) -> 
             await client.flush()
             watch = await client.watch(TEXT, 24, turns="scarce")
             assert watch.allocation is not None
-            has = watch.allocation.runs_on
+            has = watch.allocation.cores
             assert watch.watch_number == 1
             del live
         runtime.slow = 2.0
@@ -185,7 +185,7 @@ async def test_a_watch_is_renewed_after_the_service_was_gone(tmp_path: Path) -> 
             assert advice is not None
             assert advice.kind == "advice"
             assert advice.allocation is not None
-            assert advice.allocation.runs_on["b"] > has["b"]
+            assert advice.allocation.cores["b"] > has["b"]
             await watch.close()
             while (advice := await watch.next(0.0)) is not None:  # what came before the close
                 assert advice.watch == watch.watch_number

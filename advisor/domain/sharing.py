@@ -64,16 +64,6 @@ class Together(Answer, frozen=True):
     bottleneck: tuple[tuple[str, str], ...] = ()
     why: tuple[Reason, ...] = ()
 
-    @property
-    def allocations(self) -> tuple[Allocation, ...]:
-        """The allocation of each network, in the order given."""
-        return tuple(part.allocation for part in self.networks)
-
-    @property
-    def guaranteed_per_s(self) -> tuple[float, ...]:
-        """What each network is guaranteed, in the order given."""
-        return tuple(part.guaranteed_per_s for part in self.networks)
-
     def as_dict(self) -> dict[str, Any]:
         """Return the shape on the wire; what does not apply is left out."""
         found = asdict(self) | {"networks": [part.as_dict() for part in self.networks]}

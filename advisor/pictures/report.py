@@ -18,7 +18,12 @@ def report(advisor: Advisor, source: str, foot: str) -> str:
     slots: list[int] = views.found(advisor, "", len(components.slots.names)).tolist()
     names = [components.slots.owner(slot) for slot in slots]
     shown = [views.view(advisor, name) for name in names[:COMPONENTS_MAX]]
-    data = {"about": _about(advisor, len(names)), "views": shown, "left": _left(len(names)), "foot": foot}
+    left = (
+        f"These are the {COMPONENTS_MAX:,} components of most runs, of {len(names):,}."
+        if len(names) > len(shown)
+        else None
+    )
+    data = {"about": _about(advisor, len(names)), "views": shown, "left": left, "foot": foot}
     return board(f"Advisor: {source}", data).html
 
 
@@ -32,9 +37,3 @@ def _about(advisor: Advisor, known: int) -> list[list[str]]:
         ["Scored", f"{scores:,}", "predicted before they were learned"],
         ["Coverage", f"{ledger['covered'] / scores:.1%}" if scores else "–", "90 % promised"],
     ]
-
-
-def _left(known: int) -> str | None:
-    return (
-        f"These are the {COMPONENTS_MAX:,} components of most runs, of {known:,}." if known > COMPONENTS_MAX else None
-    )

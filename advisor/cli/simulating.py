@@ -19,7 +19,6 @@ if TYPE_CHECKING:
     from advisor.files.graphs import GraphFile
 
 KEPT = ("cores", "policies", "measured_alone", "seed", "advise")  # options that an analysis takes as they are
-COMPILED_FROM = 1_000_000  # tasks times analyses from which loading compiled loops, half a second, pays
 
 
 WANTED = "a number of cores like 4, or a range like 1..64 or 2..64:2"
@@ -60,7 +59,6 @@ def simulate_command(graph: str, **given: Any) -> Output:
     source = read_graph(graph, timed=not predicted)
     if predicted:
         source = _predicted(source, given)
-    from advisor import kernels
     from advisor.simulation import Analyses, contention_of_text
     from advisor.simulation.requests import PLAIN
 
@@ -69,8 +67,6 @@ def simulate_command(graph: str, **given: Any) -> Output:
         source.graph, contention=contention_of_text(contention) if contention else None,
         metrics=(*PLAIN, *given["metrics"]), **{key: given[key] for key in KEPT},
     )  # fmt: skip
-    if len(source.graph) * len(asked.cores) * len(asked.policies) >= COMPILED_FROM:
-        kernels.load_filled()
     result = asked.answer() | {"graph": source.name}
     if given["chrome"]:
         from advisor.files.chrome import write_chrome

@@ -291,7 +291,7 @@ def columns_of(
             counted[key] = vectors.vector(key, killed_codes(values) if key == "killed" else values, kind, n)
     if "killed" in counted:
         _refuse_killed(counted["killed"])
-    named = named_columns({key: optional.pop(key, None) for key in ("machine", "network", "labels")}, n)
+    named = named_columns(optional.pop("machine", None), optional.pop("network", None), optional.pop("labels", None), n)
     measures = vectors.measures(optional.pop("measures", None), n)
     if optional:
         unknown = min(optional)
@@ -319,7 +319,7 @@ def _refuse_killed(codes: Ints) -> None:
 def columns_from_fields(fields: Mapping[str, Mapping[int, Any]], n: int) -> dict[str, Any]:
     """Return the optional columns of n rows, as `Columns` has them, from field -> row -> value as `checked_fields` has it."""
     texts = {key: [fields[key].get(row) for row in range(n)] for key in ("machine", "network") if key in fields}
-    columns: dict[str, Any] = named_columns(texts, n)
+    columns: dict[str, Any] = named_columns(texts.get("machine"), texts.get("network"), None, n)
     for key in _KINDS.keys() & fields.keys():
         values: Any = fields[key].values()
         column = columns[key] = np.full(n, FIELDS[key].absent, _KINDS[key])
@@ -331,14 +331,16 @@ def columns_from_fields(fields: Mapping[str, Mapping[int, Any]], n: int) -> dict
     return columns | {"measures": vectors.measured(measures)}
 
 
-def named_columns(given: dict[str, Any], n: int) -> dict[str, Any]:
+def named_columns(machines: Any, networks: Any, labels: Any, n: int) -> dict[str, Any]:
     """Return `machine`, `machines`, `network`, `networks` and `misread` of n rows: names, or numbers of `labels`, or None.
 
     Raises InvalidValue when a column is neither, of another length, or a number has no label.
     """
-    labels = vectors.texts("labels", given.get("labels") or ())
-    given = texts_as_labels(given | {"labels": labels})
-    known: list[str] = given.get("labels") or []
+    if machines is None and networks is None:
+        return {"misread": None}
+    labels = vectors.texts("labels", labels or ())
+    given = texts_as_labels({"machine": machines, "network": networks, "labels": labels})
+    known: list[str] = given["labels"]
     found: dict[str, Any] = {}
     misread = Misread({}, {})
     for field_name in ("machine", "network"):

@@ -163,13 +163,8 @@ def _counts(low: float, high: float) -> list[float]:
     """Return the counts of cores at which curves are drawn, ascending: from the fewest seen, or one, to beyond the most."""
     start, end = min(low, 1.0), min(max(BEYOND * high, 2.0), float(limits.CORES_MAX))
     each = [float(p) for p in range(1, COUNTS_EACH + 1) if start <= p <= end]
-    return sorted({start, low, high, *each, *_spaced(start, end, COUNTS_MORE)})
-
-
-def _spaced(low: float, high: float, n: int) -> list[float]:
-    """Return n counts, or fewer, evenly spaced in their logarithm; whole ones from one on."""
-    found: list[float] = elementary.spaced(low, high, n).tolist()
-    return [float(round(p)) if p >= 1.0 else p for p in found]
+    more: list[float] = elementary.spaced(start, end, COUNTS_MORE).tolist()
+    return sorted({start, low, high, *each, *(float(round(p)) if p >= 1.0 else p for p in more)})
 
 
 def short(values: Any) -> list[float]:

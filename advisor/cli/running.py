@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import json
-import mmap
 import os
 import shutil
 import subprocess
 import sys
 import tempfile
 from collections.abc import Mapping, Sequence
-from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
@@ -109,19 +107,11 @@ def _check_program(program: Sequence[str]) -> None:
     path = shutil.which(program[0])
     if path is None:
         raise InvalidValue("program", program[0], "one that can be started", "no such file, or it may not be executed")
-    if "libomp" in os.environ.get("LD_PRELOAD", ""):
-        return
-    gomp = False
-    with (
-        Path(path).open("rb") as file,
-        suppress(ValueError),
-        mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as data,
-    ):
-        gomp = data[:4] == b"\x7fELF" and data.find(b"libgomp.so") >= 0 and data.find(b"libomp.so") < 0
-    if not gomp:
-        return
-    raise InvalidValue(
-        "program", program[0], "linked with LLVM's libomp: it uses GCC's libgomp, which loads no tool",
-        "build it with clang -fopenmp; or link GCC's objects by clang -fopenmp; or without building set"
-        " LD_PRELOAD=libomp.so.5, which takes libgomp's place",
-    )  # fmt: skip
+    data = Path(path).read_bytes()
+    of_gomp = data[:4] == b"\x7fELF" and b"libgomp.so" in data and b"libomp.so" not in data
+    if of_gomp and "libomp" not in os.environ.get("LD_PRELOAD", ""):
+        raise InvalidValue(
+            "program", program[0], "linked with LLVM's libomp: it uses GCC's libgomp, which loads no tool",
+            "build it with clang -fopenmp; or link GCC's objects by clang -fopenmp; or without building set"
+            " LD_PRELOAD=libomp.so.5, which takes libgomp's place",
+        )  # fmt: skip

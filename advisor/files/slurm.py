@@ -19,7 +19,7 @@ from advisor.files.lines import BadCell, Lines, number_of
 from advisor.files.run_files import Passed, Ran, RunEntry, bytes_of, clock_of, delimiter_of
 
 HINT = "sacct -P --format=JobID,JobName,State,AllocCPUS,ElapsedRaw,MaxRSS,End"
-NEEDED: dict[str, str] = dict.fromkeys(("JobID", "JobName", "State"), HINT)
+NEEDED = ("JobID", "JobName", "State")
 CORES = ("AllocCPUS", "NCPUS", "AllocTRES")  # numbers of nodes alone tell of no cores
 TRES = re.compile(r"\bcpu=(\d+)")  # billing=4,cpu=4,mem=8G,node=1
 RUN = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")  # of Snakemake, which names all its jobs by it
@@ -42,13 +42,11 @@ INNER = ("batch", "extern", "interactive")  # steps that Slurm makes: their time
 
 def runs(lines: Lines) -> Iterator[RunEntry]:
     """Yield what accounts tell; raises InvalidValue where they are none, or have no cores or times."""
-    delimiter = delimiter_of(lines.first())
-    columns, rows = lines.header(delimiter, NEEDED)
-    cores, elapsed = (next((name for name in names if name in columns), None) for names in (CORES, ELAPSED))
-    if cores is None or elapsed is None:
-        lines.header(delimiter, {CORES[0] if cores is None else ELAPSED[0]: HINT})
-    assert cores is not None
-    assert elapsed is not None
+    header = lines.first()
+    delimiter = delimiter_of(header)
+    there = header.split(delimiter)
+    cores, elapsed = (next((name for name in names if name in there), names[0]) for names in (CORES, ELAPSED))
+    columns, rows = lines.header(delimiter, dict.fromkeys((*NEEDED, cores, elapsed), HINT))
     entries = _in_order(rows, len(columns), cores, elapsed)
     if END in columns:
         yield from (each for _, each in sorted(entries, key=lambda found: _instant(found[0])))

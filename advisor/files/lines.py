@@ -91,35 +91,31 @@ class Lines:
     def _unread(self, error: OSError) -> InvalidValue:
         return InvalidValue("file", self.name, "a file that can be read", error.strerror or "")
 
-    def header(
-        self, delimiter: str, needed: Mapping[str, str], renamed: Mapping[str, str] = MappingProxyType({})
-    ) -> tuple[list[str], Iterator[tuple[int, dict[str, str]]]]:
-        """Return the columns that the first line names, and the further lines by column.
+    def by_column(
+        self, delimiter: str, needed: Collection[str], hint: str, renamed: Mapping[str, str] = MappingProxyType({})
+    ) -> Iterator[tuple[int, dict[str, str]] | BadCell]:
+        """Yield the number and the cells of each line by the columns that the first line names, or that they do not fit.
 
         Raises InvalidValue.
 
         Parameters
         ----------
-        needed : mapping
-            Columns that must be there, with what to do where they are not.
+        needed : collection
+            Columns that must be there; `hint` says what to do where they are not.
         renamed : mapping
             Names of columns by names that other versions of the format give them.
         """
         lines = iter(self)
         columns = [renamed.get(name, name) for name in next(lines, (1, ""))[1].split(delimiter)]
-        for column, hint in needed.items():
-            if column not in columns:
-                raise InvalidValue(
-                    f"{self.path}, header", delimiter.join(columns)[:80], f"one with a column {column}", hint
-                )
-
-        def by_column() -> Iterator[tuple[int, dict[str, str]]]:
-            for number, line in lines:
-                if line.strip():
-                    cells = line.split(delimiter)
-                    yield number, dict(zip(columns, cells, strict=False)) if len(cells) == len(columns) else {}
-
-        return columns, by_column()
+        if missing := next((column for column in needed if column not in columns), None):
+            bound = f"one with a column {missing}"
+            raise InvalidValue(f"{self.path}, header", delimiter.join(columns)[:80], bound, hint)
+        for number, line in lines:
+            cells = line.split(delimiter)
+            if len(cells) == len(columns):
+                yield number, dict(zip(columns, cells, strict=True))
+            elif line.strip():
+                yield BadCell(number, "all", "", f"a row of {len(columns)} columns")
 
 
 class CsvTable:

@@ -16,7 +16,7 @@ from advisor.files.run_files import ZERO, Passed, Ran, RunEntry, bytes_of, span_
 from advisor.files.workflows import TAG
 
 HINT = "a trace as `nextflow run -with-trace` writes it; trace.fields may add cpus and process"
-NEEDED: dict[str, str] = dict.fromkeys(("status", "realtime"), HINT)
+NEEDED = ("status", "realtime")
 FAILED = ("FAILED", "ABORTED")
 # Exit codes of tasks that were killed, 128 and the signal: SIGKILL by the memory limit, SIGUSR2, SIGTERM or SIGXCPU by a time
 # limit (SGE, Slurm, LSF). Their times and peaks are lower bounds.
@@ -29,19 +29,14 @@ AT_ONCE_S = 1.0  # measures are taken about so often
 
 def runs(lines: Lines) -> Iterator[RunEntry]:
     """Yield what a trace tells; raises InvalidValue where it is no trace."""
-    delimiter = "\t" if "\t" in lines.first() else ","
-    columns, rows = lines.header(delimiter, NEEDED)
-    if "name" not in columns and "process" not in columns:
-        lines.header(delimiter, {"name": HINT})
-    for number, row in rows:
-        yield (
-            _entry_of_row(number, row, columns)
-            if row
-            else BadCell(number, "all", "", f"a row of {len(columns)} columns")
-        )
+    header = lines.first()
+    delimiter = "\t" if "\t" in header else ","
+    needed = NEEDED if "process" in header.split(delimiter) else (*NEEDED, "name")
+    for row in lines.by_column(delimiter, needed, HINT):
+        yield row if isinstance(row, BadCell) else _entry_of_row(*row)
 
 
-def _entry_of_row(number: int, row: Mapping[str, str], columns: list[str]) -> RunEntry:
+def _entry_of_row(number: int, row: Mapping[str, str]) -> RunEntry:
     status = row["status"].strip()
     if status in PASSED:
         return Passed(number, PASSED[status])
@@ -57,9 +52,9 @@ def _entry_of_row(number: int, row: Mapping[str, str], columns: list[str]) -> Ru
     if seconds == 0.0:
         return Passed(number, ZERO)
     read, peak = row.get("rchar", "").strip(), row.get("peak_rss", "").strip()
-    if (ok or killed) and read in ABSENT and "rchar" in columns and seconds > AT_ONCE_S:
+    if (ok or killed) and read in ABSENT and "rchar" in row and seconds > AT_ONCE_S:
         return Passed(number, "not measured")
-    predictor = 1.0 if "rchar" not in columns else 0.0 if read in ABSENT else bytes_of(read)
+    predictor = 1.0 if "rchar" not in row else 0.0 if read in ABSENT else bytes_of(read)
     peak_bytes = None if peak in (*ABSENT, "0") else bytes_of(peak)
     cells = {
         "component": ("process" if row.get("process") else "name", name), "elapsed_s": ("realtime", realtime),

@@ -46,9 +46,9 @@ def runs(lines: Lines) -> Iterator[RunEntry]:
     delimiter = delimiter_of(header)
     there = header.split(delimiter)
     cores, elapsed = (next((name for name in names if name in there), names[0]) for names in (CORES, ELAPSED))
-    columns, rows = lines.header(delimiter, dict.fromkeys((*NEEDED, cores, elapsed), HINT))
-    entries = _in_order(rows, len(columns), cores, elapsed)
-    if END in columns:
+    rows = lines.by_column(delimiter, (*NEEDED, cores, elapsed), HINT)
+    entries = _in_order(rows, cores, elapsed)
+    if END in there:
         yield from (each for _, each in sorted(entries, key=lambda found: _instant(found[0])))
         return
     waits = False
@@ -67,7 +67,7 @@ def _instant(end: str) -> str:
 
 
 def _in_order(
-    rows: Iterator[tuple[int, dict[str, str]]], columns: int, cores: str, elapsed: str
+    rows: Iterator[tuple[int, dict[str, str]] | BadCell], cores: str, elapsed: str
 ) -> Iterator[tuple[str, RunEntry]]:
     """Yield what each line tells, with its end: a job behind its steps."""
     job: tuple[int, Mapping[str, str]] | None = None
@@ -76,10 +76,11 @@ def _in_order(
     def of_job(number: int, row: Mapping[str, str]) -> tuple[str, RunEntry]:
         return row.get(END, ""), _entry_of_row(number, row, _name(row), cores, elapsed, peak)
 
-    for number, row in rows:
-        if not row:
-            yield "", BadCell(number, "all", "", f"a row of {columns} columns")
+    for each in rows:
+        if isinstance(each, BadCell):
+            yield "", each
             continue
+        number, row = each
         id_, _, step = row["JobID"].partition(".")
         if not step:
             if job is not None:

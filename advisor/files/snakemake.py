@@ -18,8 +18,8 @@ from advisor.files.lines import BadCell, Lines, number_of
 from advisor.files.run_files import KIB, Passed, Ran, RunEntry
 
 HINT = "run snakemake with --benchmark-extended"
-NEEDED: dict[str, str] = dict.fromkeys(("s", "rule_name", "threads", "input_size_mb"), HINT)
-ORDINARY: dict[str, str] = dict.fromkeys(("s", "h:m:s"), HINT)
+NEEDED = ("s", "rule_name", "threads", "input_size_mb")
+ORDINARY = ("s", "h:m:s")
 RENAMED = {"rule": "rule_name", "running_time": "s"}  # by version, and in JSON
 ENDINGS = (".tsv", ".jsonl", ".txt", ".benchmark", ".bench")
 ABSENT = ("-", "", "NA")
@@ -37,12 +37,11 @@ def runs(lines: Lines) -> Iterator[RunEntry]:
         yield from (_of_json(number, line, name) for number, line in lines if line.strip())
         return
     ordinary = "h:m:s" in first.split("\t") and not {"rule", "rule_name"} & set(first.split("\t"))
-    columns, rows = lines.header("\t", ORDINARY if ordinary else NEEDED, RENAMED)
-    for number, row in rows:
-        if row and ordinary:
-            yield _ordinary(number, row, name)
-            continue
-        yield _entry_of_row(number, row) if row else BadCell(number, "all", "", f"a row of {len(columns)} columns")
+    for row in lines.by_column("\t", ORDINARY if ordinary else NEEDED, HINT, RENAMED):
+        if isinstance(row, BadCell):
+            yield row
+        else:
+            yield _ordinary(*row, name) if ordinary else _entry_of_row(*row)
 
 
 def _of_json(number: int, line: str, name: str) -> RunEntry:

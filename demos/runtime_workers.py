@@ -57,7 +57,7 @@ def settings_of(allocation: Allocation, processors: Sequence[int]) -> dict[str, 
     for number, (cores, keys) in enumerate(allocation.groups):
         mine = frozenset(free.popleft() for _ in range(cores))
         for key in keys:
-            found[key] = Setting(allocation.runs_on[key], (mine,) * allocation.instances[key], number)
+            found[key] = Setting(allocation.cores[key], (mine,) * allocation.instances[key], number)
     for key, cores in allocation.cores.items():
         if key not in found:
             each = [frozenset(free.popleft() for _ in range(cores)) for _ in range(allocation.instances[key])]

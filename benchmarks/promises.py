@@ -182,7 +182,7 @@ def best_rate(curves: Sequence[Curve]) -> float:
 
 def told_of(plan: Allocation, curves: Sequence[Curve], seen: Sequence[int], best: float, *, free: bool) -> Reported:
     """Return what a plan states and what is true of it."""
-    cores = [plan.runs_on[key] for key in plan.instances]
+    cores = [plan.cores[key] for key in plan.instances]
     true = 1 / max(curve.seconds(p) for curve, p in zip(curves, cores, strict=True))
     stated = list[float]()
     for reason in plan.why:

@@ -77,7 +77,7 @@ class Simulated:
         for _, keys in groups:
             self.server |= dict.fromkeys(keys, self.server[keys[0]])
         self.seconds = {
-            key: float(table.at(np.array([found.runs_on[key]]))[row, 0]) for row, key in enumerate(network.keys)
+            key: float(table.at(np.array([found.cores[key]]))[row, 0]) for row, key in enumerate(network.keys)
         }
         self.key = {index: network.keys[row] for row, index in enumerate(network.boxes)}
         self.variation = variation

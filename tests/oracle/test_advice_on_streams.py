@@ -57,7 +57,7 @@ class Stream:
         """Run the network as it was allocated until a look is as wanted."""
         for _ in range(rows):
             component = self.rows % len(self.names)
-            self.observe(component, float(self.has.runs_on[self.names[component]]))
+            self.observe(component, float(self.has.cores[self.names[component]]))
             self.rows += 1
             changes = self.changes()
             if self.schedule.due(self.rows, changes, len(self.names)):
@@ -70,7 +70,7 @@ class Stream:
 
     def rate(self, has: Allocation) -> float:
         """Return the throughput of the truth: of those that take turns on the same cores the times add up."""
-        seconds = {name: self.seconds(i, has.runs_on[name]) for i, name in enumerate(self.names)}
+        seconds = {name: self.seconds(i, has.cores[name]) for i, name in enumerate(self.names)}
         groups = [keys for _, keys in has.groups] or [(name,) for name in self.names]
         return 1.0 / max(sum(seconds[key] for key in keys) for keys in groups)
 
@@ -79,7 +79,7 @@ def check(seed: int, factor: float) -> None:
     stream = Stream(seed, KNOWN_ROWS)
     assert stream.until(lambda look: pays(look[1]), ROWS) is None
     assert stream.looks < 60  # never per row
-    slowest = int(np.argmax([stream.seconds(i, stream.has.runs_on[name]) for i, name in enumerate(stream.names)]))
+    slowest = int(np.argmax([stream.seconds(i, stream.has.cores[name]) for i, name in enumerate(stream.names)]))
     stream.factor[slowest] *= factor
     before = stream.rows
     look = stream.until(lambda look: pays(look[1]), 50)

@@ -175,8 +175,7 @@ def _parse_map(field: str, given: Mapping[Any, Any]) -> AllowedCores:
         raise InvalidValue(f"{field}.power_of", 1, f"a whole number from 2 to {ALLOCATE_CORES_MAX}")
     if least > most:
         raise InvalidValue(f"{field}.min", least, f"at most {field}.max, {most}", "exchange min and max")
-    powers = (base**k for k in range(ALLOCATE_CORES_MAX.bit_length()))
-    found = _listed(power for power in powers if least <= power <= most) if base else _ranged(least, most, step)
+    found = _powers(base, least, most) if base else _ranged(least, most, step)
     if found is None:
         what = f"a power of {base}" if base else f"a multiple of {step}"
         raise InvalidValue(field, dict(given), f"a range with {what}", "lower min or raise max")
@@ -200,6 +199,12 @@ def _ranged(least: int, most: int, step: int) -> AllowedCores | None:
     """Return the multiples within a range, its ends moved to members; None where there are none."""
     first, last = -(-max(least, 1) // step) * step, most // step * step
     return AllowedCores(first, last, step) if first <= last else None
+
+
+@lru_cache(maxsize=256)
+def _powers(base: int, least: int, most: int) -> AllowedCores | None:
+    powers = (base**k for k in range(ALLOCATE_CORES_MAX.bit_length()))
+    return _listed(power for power in powers if least <= power <= most)
 
 
 @lru_cache(maxsize=256)

@@ -61,12 +61,13 @@ class Model:
 
     def own_variance(self, u: Any, q: Any) -> Any:
         """Return J' M^-1 J at u and q = 1 / p, of one shape: the curve's own variance in units of s^2."""
-        columns = [(j, k) for j in range(COEFFICIENTS) for k in range(2)]  # 1, 1/p, u, u/p, u^2, ...
         if self.information is None:
+            columns = [(j, k) for j in range(COEFFICIENTS) for k in range(2)]  # 1, 1/p, u, u/p, u^2, ...
             moments = self.gram.reshape(3, MOMENTS).tolist()
             matrix = [[moments[k + other][j + power] for power, other in columns] for j, k in columns]
             self.information = Elimination(matrix, [0.0] * len(columns))
-        return self.information.quadratic([u**j * q**k for j, k in columns])
+        powers = [1.0, u, u * u, u * u * u]  # an array's ** rounds otherwise on other processors
+        return self.information.quadratic([power * factor for power in powers for factor in (1.0, q)])
 
 
 def model_of(words: Floats, form: str | None = None) -> Model:

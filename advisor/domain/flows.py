@@ -23,6 +23,4 @@ class Flow(Answer, frozen=True, omit_defaults=False):
     # key to visits per record that enters; where given it overrides what structure and the others say
     visits: Mapping[str, float] = {}
     records: int = 0  # records that this was learned from; 0 where it was given
-    # one entry a choice: the standard error of each of `shares`, or None
-    errors: tuple[Sequence[float] | None, ...] = ()
     notes: tuple[str, ...] = ()  # what a reader should know: what was assumed, what cannot be kept apart

@@ -21,7 +21,7 @@ KEYS_MAX = 4_096  # of a network; further ones are counted together, and shares 
 REPLICAS_MAX = 4_096  # of all splits of a network, the first ones that come; runs of further ones are in no fan-out
 FAN_OUT_MAX = 1_024  # replicas that a fan-out lists
 WINDOW_RECORDS = 2**16  # counts halve at so many entered rows: a share is known to 0.4 % then
-WINDOWED = ("entered", "entered_rows", "squares", "keyless")
+WINDOWED = ("entered", "entered_rows", "keyless")
 EXACT = ("rows", "records")
 
 
@@ -57,7 +57,7 @@ class FlowCounts:
             for number, replica, total in _summed(runs[named], rows.index[named], rows.replica[named]):
                 self._add_replica((names[number], replica), total)
         for field, value in (("entered", sum(coming)), ("records", sum(coming)), ("entered_rows", len(coming)),
-                             ("squares", sum(n * n for n in coming)), ("rows", len(rows))):  # fmt: skip
+                             ("rows", len(rows))):  # fmt: skip
             self.n[field] += value
 
     def _add_runs(self, key: str, runs: int) -> None:
@@ -75,11 +75,6 @@ class FlowCounts:
         self.replicas = {replica: runs >> 1 for replica, runs in self.replicas.items() if runs > 1}
         for field in WINDOWED:
             self.n[field] >>= 1
-
-    @property
-    def evidence(self) -> float:
-        """Independent records that shares rest on: (sum of count)**2 / sum of count**2."""
-        return self.n["entered"] ** 2 / self.n["squares"] if self.n["squares"] else 0.0
 
     def fan_out(self, keys: Sequence[str]) -> list[float] | None:
         """Return the share of records of each replica of some keys, heaviest first; None where no row named one."""

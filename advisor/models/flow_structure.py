@@ -16,7 +16,6 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from heapq import heappop, heappush
 from itertools import pairwise
-from math import sqrt
 
 from advisor.domain import elementary
 from advisor.domain.flows import Flow
@@ -87,8 +86,7 @@ def flow_of(structure: FlowStructure, counts: FlowCounts) -> Flow:
     if not counts.n["entered"]:
         return Flow(
             nothing * len(network.choices), nothing * len(network.replications), nothing * len(network.splits),
-            nothing * len(network.feedbacks), errors=nothing * len(network.choices),
-            notes=("no record was seen to enter",),
+            nothing * len(network.feedbacks), notes=("no record was seen to enter",),
         )  # fmt: skip
     notes: list[str] = []
     own, shared = _observed(network, counts, notes)
@@ -99,7 +97,7 @@ def flow_of(structure: FlowStructure, counts: FlowCounts) -> Flow:
         for key, unknown in structure.unknown_of_key.items()
         if key not in once and (value := own.get(key, values.get(unknown, -1.0))) >= 0.0
     }
-    shares, errors = _shares(structure, values, counts.evidence)
+    shares = _shares(structure, values)
     again = [_passes(structure, values, node) for node in (*network.replications, *network.feedbacks)]
     stars = len(network.replications)
     depths = tuple(each and min(each, DEPTH_MOST) for each in again[:stars])
@@ -113,7 +111,7 @@ def flow_of(structure: FlowStructure, counts: FlowCounts) -> Flow:
         unknown = [str(i) for i, part in enumerate(parts) if part is None]
         if unknown:
             notes.append(f"{text} {', '.join(unknown[:8])}: not in the rows")
-    return Flow(shares, depths, fan_outs, returns, visits, counts.n["records"], errors, tuple(notes))
+    return Flow(shares, depths, fan_outs, returns, visits, counts.n["records"], tuple(notes))
 
 
 def _observed(
@@ -183,20 +181,12 @@ def _passes(structure: FlowStructure, values: Mapping[int, float], node: int) ->
     return inside / coming if inside is not None and coming else None
 
 
-def _shares(
-    structure: FlowStructure, values: Mapping[int, float], evidence: float
-) -> tuple[tuple[list[float] | None, ...], tuple[list[float] | None, ...]]:
-    """Return the shares of each choice, and their standard errors, those of counts of independent records."""
+def _shares(structure: FlowStructure, values: Mapping[int, float]) -> tuple[list[float] | None, ...]:
+    """Return the shares of each choice."""
     shares: list[list[float] | None] = []
-    errors: list[list[float] | None] = []
     for _, branches in structure.choices:
         reported = [values.get(branch, -1.0) for branch in branches]
         total = sum(reported)
         known = min(reported) >= 0.0 and total > 0.0
-        of = [value / total for value in reported] if known else []
-        n = max(evidence * total, 1.0)
-        # A branch that was never taken is not known to be never taken: one record more than there was is supposed there.
-        likely = [(share * n + 1.0) / (n + len(of)) for share in of]
-        shares.append(of or None)
-        errors.append([sqrt(share * (1.0 - share) / n) for share in likely] or None)
-    return tuple(shares), tuple(errors)
+        shares.append([value / total for value in reported] if known else None)
+    return tuple(shares)

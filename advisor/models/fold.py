@@ -241,7 +241,8 @@ def fold_rows(
         if homes[i] != ABSENT:
             w[T_HIGH] = max(w[T_HIGH], times[i])  # as it was measured
             if n[SOLVE_AT] != due:
-                factor = end_epoch(c, k)
+                c = contentions[homes[i]]
+                factor = end_epoch(c, c.view(np.int64))
                 if factor != 1.0:
                     carry_one(base, slots[i], learners, places[i], factor)
     return changes

@@ -29,7 +29,7 @@ from advisor.domain.vectors import Floats
 from advisor.models.elimination import TINY, Elimination
 from advisor.models.fold import KERNELS
 from advisor.models.layout import AT, COEFFICIENTS, MOMENTS
-from advisor.models.sums import relocate
+from advisor.models.sums import relocate  # pyright: ignore[reportUnknownVariableType] - a kernel
 
 Numbers = list[float]
 

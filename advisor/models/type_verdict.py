@@ -209,8 +209,8 @@ def _by_size(learned: SizeTime) -> float:
     variance = float(cells[LOG2].sum() / n.sum() - (cells[LOG].sum() / n.sum()) ** 2)
     if variance <= 0.0 or len(n) < 2:
         return 0.0
-    several = np.where(rows >= FEW, rows, 2.0)
-    within = np.maximum(cells[LOG2] - n * means**2, 0.0) * (several / (several - 1.0)) ** 2
+    several: Floats = np.where(rows >= FEW, rows, 2.0)
+    within: Floats = np.maximum(cells[LOG2] - n * means**2, 0.0) * (several / (several - 1.0)) ** 2
     steps: Floats = np.diff(means)
     lost: Floats = np.where(rows >= FEW, within, 0.5 * n * np.append(steps[:1], steps) ** 2)
     return max(0.0, 1.0 - float(lost.sum() / n.sum()) / variance)

@@ -1,7 +1,7 @@
 """What the components of a network ask of the cores: the one demand on which plans are made.
 
-Every curve is made of pieces T_c(p) = level + fall / p between counts: one piece where it is Amdahl's, one between two
-neighbouring counts of a table. So seconds, and the fewest cores for some seconds, are closed forms on either.
+Every curve is made of pieces T_c(p) = level + fall / p between counts. So seconds, and the fewest cores for some seconds, are
+closed forms.
 """
 
 from __future__ import annotations
@@ -18,12 +18,13 @@ from advisor.domain.curves import TabulatedCurves
 from advisor.domain.vectors import Floats, Ints
 from advisor.errors import ImpossibleTarget, InvalidValue
 from advisor.planning.by_key import scales_of
-from advisor.planning.partitions import exact_sizes, numbers_of
+from advisor.planning.partitions import exact_sizes
 from advisor.planning.pieces import KERNELS
 from advisor.planning.placing import SLACK, MachineNodes
 from advisor.planning.record_runs import RecordRuns, records_of
 from advisor.planning.requests import NEVER, SCARCE, Request
 from advisor.planning.structure import Structure
+from advisor.planning.thinning import numbers_of
 from advisor.planning.visits import heaviest_share
 
 SHARED_COMPONENTS_MAX = 2_000  # components beyond which turns are for fewer cores than components only: seconds
@@ -243,13 +244,6 @@ class Demand:
                 heaviest += [self.heaviest(row, number)] * (after - number)
         return (self.low, self.high, self.fewest, self.most, rules, np.array(lists or [0], np.int64), firsts,
                 np.array(heaviest or [1.0]))  # fmt: skip
-
-    def shapes_within(self, period_s: float) -> Shapes | None:
-        """Return the shapes of the fewest cores, and then of the shortest stays, whose turns are within a period."""
-        taken = np.empty((2, len(self)), np.int64)
-        curves, turns = (self.level, self.fall, self.knots), np.empty(len(self))
-        used, _ = KERNELS.shapes_within(curves, self.limits, self.visits, period_s, taken, turns)
-        return None if used < 0 else Shapes(*taken)
 
     def padded(self, shapes: Shapes, period_s: float, cores: int) -> Shapes:
         """Return shapes with cores that are left given to whose turns are within NEAR of the period, the slowest first.

@@ -14,9 +14,9 @@ from advisor.errors import InvalidValue
 from advisor.planning.by_key import is_allowed
 from advisor.planning.demand import Demand
 from advisor.planning.judge import Placed
-from advisor.planning.partitions import numbers_of, spaced
 from advisor.planning.pieces import KERNELS
 from advisor.planning.requests import Request
+from advisor.planning.thinning import numbers_of, spaced
 
 NOTHING = 2**40  # weight of a padded entry: no machine has it
 
@@ -135,7 +135,7 @@ def sizes_of(
         return np.arange(1, most + 1)
     some = spaced(most, ALL_SIZES)
     near = [[rule.nearest(size) for size in some] for rule in set(rules)]
-    sizes = np.concatenate([some, *extra, *near]).astype(np.int64)
+    sizes = np.concatenate([[*some, most], *extra, *near]).astype(np.int64)
     return np.unique(sizes[sizes <= most])
 
 

@@ -186,20 +186,3 @@ def best_partition_of(
     group, sizes = np.empty((2, len(turn_s)), np.int64)
     period = float(KERNELS.best_groups(turn_s, stay_s, cores, longest_s, target_s, group, sizes))
     return (period, group, sizes[: int(group.max()) + 1]) if period < np.inf else None
-
-
-THINNED = 1.04  # the ratio of neighbouring numbers where these are thinned
-ALL_INSTANCES = 32  # numbers of instances up to here are never thinned
-
-
-def numbers_of(fewest: int, most: int) -> list[int]:
-    """Return the numbers of instances to consider: all while few, then ever wider apart."""
-    return [number for number in spaced(most, ALL_INSTANCES) if number >= fewest]
-
-
-def spaced(most: int, all_to: int) -> list[int]:
-    found, last = list(range(1, min(most, all_to) + 1)), float(all_to)
-    while found[-1] < most:
-        last *= THINNED
-        found.append(min(int(last), most))
-    return found

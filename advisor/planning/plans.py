@@ -245,16 +245,6 @@ def _one_at_a_time(demand: Demand) -> tuple[Demand | None, bool]:
             )  # fmt: skip
         demand = replace(demand, most=np.ones_like(demand.most), replicas={})
     total = demand.machine.memory_bytes * len(demand.machine.sizes) * (1 + SLACK)
-    needs = demand.peak_bytes * demand.fewest
-    if needs.sum() > total:
-        if not scarce:
-            return None, False
-        row = int(needs.argmax())
-        raise ImpossibleTarget(
-            f"the components need {needs.sum():.6g} bytes together, {needs[row]:.6g} of it {demand.keys[row]}; there"
-            f" are {total:.6g}: whoever waits for a turn stays in memory",
-            field=demand.keys[row], value=request.memory_bytes, bound=float(needs.sum()), hint="give more memory",
-        )  # fmt: skip
     cap = top = int(demand.most.max())
     while cap > 1 and float((demand.peak_bytes * np.clip(demand.most, demand.fewest, cap)).sum()) > total:
         cap -= 1

@@ -26,20 +26,8 @@ import numpy as np
 from advisor.domain import elementary
 from advisor.domain.networks import BOX, CHOICE, FEEDBACK, REPLICATION, SPLIT
 from advisor.domain.vectors import Floats, Ints
-from advisor.planning.record_kernels import (
-    AGAIN,
-    BITS,
-    CHOOSE,
-    DRAW,
-    ENTER,
-    EXIT,
-    FORK,
-    KERNELS,
-    LEAVE,
-    LOOP,
-    MEET,
-    SERVE,
-)
+from advisor.planning import record_kernels as at
+from advisor.planning.record_kernels import BITS, KERNELS
 from advisor.planning.structure import Structure, work_of
 from advisor.planning.visits import heaviest_share
 
@@ -208,7 +196,7 @@ class NetworkPoints:
         self._points: list[list[int]] = []
         self._edges: list[tuple[float, int]] = []
         self._regions = self._slots = 0
-        self.first = self._laid(len(structure.network.nodes) - 1, self._add(EXIT, 0), 0, -1)
+        self.first = self._laid(len(structure.network.nodes) - 1, self._add(at.EXIT, 0), 0, -1)
         self.points = np.array(self._points, np.int64)
         self.edges = np.array([edge for edge, _ in self._edges] or [0.0])
         self.targets = np.array([target for _, target in self._edges] or [0], np.int64)
@@ -224,8 +212,8 @@ class NetworkPoints:
 
     def _repeated(self, then: int, depths: Sequence[float], slot: int) -> tuple[int, int]:
         """Return the point that draws how often a part is passed, and the one after the part, which is laid next."""
-        again = self._add(AGAIN, then, 0, slot)
-        return self._among(LOOP, [then] * len(depths), depths, slot), again
+        again = self._add(at.AGAIN, then, 0, slot)
+        return self._among(at.LOOP, [then] * len(depths), depths, slot), again
 
     def _close(self, loop: int, again: int, body: int) -> int:
         """Let the passes of a loop begin at a point; return where records enter."""
@@ -240,25 +228,25 @@ class NetworkPoints:
         self._slots = max(self._slots, slot + 1)
         leave = -1
         if node.ordered:
-            leave = then = self._add(LEAVE, then, self._regions, slot)
+            leave = then = self._add(at.LEAVE, then, self._regions, slot)
             self._regions, slot = self._regions + 1, slot + 1
             self._slots = max(self._slots, slot + 1)
         kind, children = node.kind, node.children
         if kind == BOX:
             found = self._box(structure.rows[index], then, slot, split)
         elif index in structure.joins:
-            meet = self._add(MEET, then, 0, slot)
+            meet = self._add(at.MEET, then, 0, slot)
             shares = structure.shares(index) if kind == CHOICE else [1.0] * len(children)
             parts = [child for child, share in zip(children, shares, strict=True) if share > 0]
             found = self._among(
-                FORK, [self._laid(child, meet, slot + 1, split) for child in parts], [1.0] * len(parts), slot
+                at.FORK, [self._laid(child, meet, slot + 1, split) for child in parts], [1.0] * len(parts), slot
             )
         elif kind == CHOICE:
             found = self._among(
-                CHOOSE, [self._laid(child, then, slot, split) for child in children], structure.shares(index)
+                at.CHOOSE, [self._laid(child, then, slot, split) for child in children], structure.shares(index)
             )
         elif kind == FEEDBACK:
-            again, back = self._add(CHOOSE, 0), structure.visits.routing.returns[index]
+            again, back = self._add(at.CHOOSE, 0), structure.visits.routing.returns[index]
             found = self._laid(children[0], again, slot, split)
             self._edges += [(back, found), (1.0, then)]
             self._points[again][1:3] = len(self._edges) - 2, 2
@@ -266,20 +254,20 @@ class NetworkPoints:
             loop, again = self._repeated(then, structure.visits.routing.depths[index], slot)
             found = self._close(loop, again, self._laid(children[0], again, slot + 1, split))
         elif kind == SPLIT:
-            found = self._add(DRAW, self._laid(children[0], then, slot + 1, slot), 0, slot)
+            found = self._add(at.DRAW, self._laid(children[0], then, slot + 1, slot), 0, slot)
         else:  # a series; filters, placements and synchrocells take no time
             found = then
             for child in reversed(children):
                 found = self._laid(child, found, slot, split)
-        return self._add(ENTER, found, *self._points[leave][2:]) if node.ordered else found
+        return self._add(at.ENTER, found, *self._points[leave][2:]) if node.ordered else found
 
     def _box(self, row: int, then: int, slot: int, split: int) -> int:
         """Return the first point of a box; where visits were given they are a whole number and one more for some records."""
         ratio = float(self._structure.ratios[row])
         whole = int(ratio)
         if ratio == 1.0:
-            return self._add(SERVE, then, row, split)
+            return self._add(at.SERVE, then, row, split)
         if ratio == 0.0:
             return then
         loop, again = self._repeated(then, [0.0] * whole + [whole + 1 - ratio, ratio - whole], slot)
-        return self._close(loop, again, self._add(SERVE, again, row, split))
+        return self._close(loop, again, self._add(at.SERVE, again, row, split))

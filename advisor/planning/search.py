@@ -22,17 +22,12 @@ from advisor.planning.moves import best_moves, filled, first_stable, linearised
 from advisor.planning.options import Options
 from advisor.planning.pieces import TIE
 from advisor.planning.placing import MachineNodes, place
+from advisor.planning.thinning import spaced
 
 OWN_MAX = 60_000  # allocations with cores of one's own that are all judged: some 100 ms
 CHUNK = 8_192  # allocations judged at once: a few MB
 CELLS_MAX = 4_000_000  # allocations times components judged at once
-QUEUED_RETAINED, QUEUED_NEAR = (
-    16,
-    0.5,
-)  # best allocations kept where records queue, and how far from the best: runs choose
-QUEUED_OWN_MAX = (
-    6_000  # the same where records queue: runs rank the best of them, and larger tables take longer than those
-)
+QUEUED_RETAINED, QUEUED_NEAR = 16, 0.5  # best allocations kept where records queue, how far from the best: runs choose
 QUEUED_RATIO, QUEUED_ROUNDS = 1.5, 8  # the same of the next two
 WAY_ALL, WAY_RATIO = 24, 1.1  # numbers of cores at which exchanges are tried: all up to here, then so far apart
 ROUNDS_MAX = 4  # of exchanges on one number of cores
@@ -191,23 +186,11 @@ def _ranking(values: Floats, placed: Placed, latency: Floats) -> Iterator[tuple[
         start = stop
 
 
-def way_counts(first: int, last: int, ratio: float = WAY_RATIO) -> list[int]:
-    """Return the numbers of cores from `first` to `last` at which exchanges are tried: the same for every machine."""
-    found, at = list[int](), 1.0
-    while at <= last:
-        if at >= first:
-            found.append(int(at))
-        at = at + 1 if at < WAY_ALL and ratio == WAY_RATIO else max(float(int(at * ratio)), at + 1)
-    return found
-
-
 def search_own(search: Search, options: Options) -> None:
     """Offer allocations with cores of one's own for each component: all up to where they are few, then along the way."""
-    most, reach = QUEUED_OWN_MAX if search.demand.queued else OWN_MAX, min(search.cores, _widest(options))
-    widest = _few_up_to(options, reach, min(most, search.work_max - search.steps))
-    start: Lead | None = None
-    if search.demand.queued and widest < reach:
-        widest = 0  # allocations on few cores are no way to those on many: runs decide in the end
+    reach, start, widest = min(search.cores, _widest(options)), None, 0
+    if not search.demand.queued or search.demand.request.aim.by_rate:  # else runs decide in the end
+        widest = _few_up_to(options, reach, min(OWN_MAX, search.work_max - search.steps))
     if widest:
         every = _enumerated(options, widest)
         for first in range(0, len(every), CHUNK):
@@ -281,8 +264,8 @@ def _own_way(search: Search, options: Options, start: Ints | None) -> None:
         return
     chosen = _exchanged(search, options, chosen, here)
     limit = min(search.cores, _widest(options))
-    ratio = QUEUED_RATIO if demand.queued else WAY_RATIO
-    for count in [*way_counts(here + 1, limit, ratio), limit + 1]:
+    counts = spaced(limit, 2, QUEUED_RATIO) if demand.queued else spaced(limit, WAY_ALL, WAY_RATIO)
+    for count in [*(count for count in counts if count > here), limit + 1]:
         if search.out_of_work or (demand.request.aim.fewest and search.best is not None):
             return
         some = filled(demand, options, chosen, min(count, limit))

@@ -26,16 +26,15 @@ from advisor.planning.packing import shortest_packing_of
 from advisor.planning.partitions import EXACT_COMPONENTS, best_partition_of, exact_sizes
 from advisor.planning.pieces import TIE
 from advisor.planning.search import CHUNK, Lead, Search
+from advisor.planning.thinning import spaced
 
 ALL_COUNTS, RATIO = 48, 1.05  # numbers of cores that many components are packed on: all up to here, then so far apart
-STARTS, EVEN_MAX = (
-    3,
-    4,
-)  # groupings that are improved, and groups of equal cores with which a search begins where records queue
+STARTS = 3  # groupings that are improved where records queue
+EVEN_MAX = 4  # groups of equal cores with which a search begins there
 DESCENT_MAX = 12  # moves from grouping to grouping on one number of cores
 WIDTHS_MAX = 60  # components up to which each is tried in each group
 SHARED_MAX = 2_000  # groupings that are all judged: half a second where visits queue for turns
-QUEUED_MAX, QUEUED_WORK = 500, 3_000  # groupings judged of all and on a way where records queue: runs decide in the end
+QUEUED_WORK = 3_000  # groupings judged on a way where records queue: runs decide in the end
 SHARED_WORK = 30_000  # groupings times components judged on a way by default: half a second
 
 
@@ -74,15 +73,6 @@ def numbered(group: Ints, sizes: Ints) -> Groupings:
         np.take_along_axis(rank, group, axis=1),
         np.take_along_axis(np.where(first < group.shape[1], sizes, 0), order, axis=1),
     )
-
-
-def counts_up_to(cores: int) -> list[int]:
-    """Return the numbers of cores that many components are packed on, the same ones for every machine; least first."""
-    found, last = list(range(1, min(cores, ALL_COUNTS) + 1)), float(ALL_COUNTS)
-    while int(last * RATIO) <= cores:
-        last *= RATIO
-        found.append(int(last))
-    return found
 
 
 # --- all groupings, and those next to one -------------------------------------------------------------------------------
@@ -170,9 +160,8 @@ class Turns:
         self.most = min(search.cores, max(2 * self.n + 8, 16))
         self.widest = min(search.cores, search.machine.widest)
         self.places = places_of(demand, self.widest, by_stay=demand.request.for_latency)
-        queued = demand.queued
-        self.all = min(QUEUED_MAX if queued else SHARED_MAX, search.work_max)
-        work = QUEUED_WORK if queued else max(SHARED_WORK // self.n, 2_000)
+        self.all = 0 if demand.queued else min(SHARED_MAX, search.work_max)
+        work = QUEUED_WORK if demand.queued else max(SHARED_WORK // self.n, 2_000)
         self.budget = min(search.work_max, search.steps + work)
 
     def run(self) -> None:
@@ -185,7 +174,7 @@ class Turns:
             if few >= search.cores:
                 return
         search.exact, fewest = False, search.demand.request.aim.fewest
-        counts = counts_up_to(self.most)
+        counts = spaced(self.most, ALL_COUNTS, RATIO)
         if search.demand.queued and not fewest:
             counts = [self.most]  # each judgement takes long, and runs decide in the end
         elif self.n > WIDTHS_MAX:
@@ -207,7 +196,7 @@ class Turns:
 
     def _offer_wide(self) -> None:
         """Offer one group on more cores than are looked at."""
-        wide = [count for count in counts_up_to(self.search.cores) if count > self.most]
+        wide = [count for count in spaced(self.search.cores, ALL_COUNTS, RATIO) if count > self.most]
         if wide:
             self.offer(self._one_group(*wide))
 
@@ -279,7 +268,7 @@ def best_grouping(places: Places, cores: int, longest_s: float = np.inf, fewest:
         limits = (np.inf, longest_s) if fewest else (longest_s, 0.0)
         few = best_partition_of(places.turn_s, places.stay_s, cores, *limits)
         return few and Groupings(few[1][None], few[2][None])
-    best, counts = None, counts_up_to(cores)
+    best, counts = None, spaced(cores, ALL_COUNTS, RATIO)
     for count in [count for count in counts if count >= fewest] if fewest else counts[::-1]:
         enough_s = longest_s * (1 + 4 * TIE) if fewest else longest_s
         found = shortest_packing_of(places.turn_s, places.sizes, count, enough_s)

@@ -211,7 +211,7 @@ def searched() -> list[Any]:
             group, widths, periods = np.zeros(n, np.int64), np.zeros(n, np.int64), np.zeros(2)
             for target in (0.0, 0.7):
                 partitions.KERNELS.best_period(
-                    tuple(drawn[:3]), limits, visits, cores, target, taken, other, turns, few, times, shapes, group,
+                    tuple(drawn[:3]), limits, visits, cores, target, taken, turns, few, times, shapes, group,
                     widths, periods,
                 )  # fmt: skip
                 found += [periods.copy(), taken.copy(), group.copy()]

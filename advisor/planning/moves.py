@@ -187,20 +187,18 @@ def best_moves(options: Options, values: Floats, chosen: Ints, cores: int, taker
         gain = np.where(valid & np.isfinite(values), values[rows, chosen][:, None] - values, -np.inf)
         gain = np.where(np.isnan(gain), -np.inf, gain)
     wider, narrower = _picks(gain, extra, 1, max(free, 0) + WIDEST), _picks(gain, extra, -WIDEST, 0)
-    takes = None if takers is None else set(takers.tolist())
+    takes = range(len(chosen)) if takers is None else set(takers.tolist())
     moves = [(-float(gain[row, shape]), row, shape, -1, -1) for row, shape in narrower]
     for row, shape in wider:
-        if takes is not None and row not in takes:
-            continue
-        need = int(extra[row, shape])
-        if need <= free:
-            moves.append((-float(gain[row, shape]), row, shape, -1, -1))
-            continue
-        moves += [
-            (-float(gain[row, shape] + gain[other, less]), row, shape, other, less)
-            for other, less in narrower
-            if other != row and need + int(extra[other, less]) <= free
-        ]
+        need, more = int(extra[row, shape]), float(gain[row, shape])
+        if row in takes and need <= free:
+            moves.append((-more, row, shape, -1, -1))
+        elif row in takes:
+            moves += [
+                (-(more + float(gain[other, less])), row, shape, other, less)
+                for other, less in narrower
+                if other != row and need + int(extra[other, less]) <= free
+            ]
     moves.sort()
     found = np.repeat(chosen[None], min(len(moves), MOVES_MAX), axis=0)
     for place, (_, row, shape, other, less) in enumerate(moves[:MOVES_MAX]):

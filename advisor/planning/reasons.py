@@ -28,7 +28,6 @@ from advisor.planning.stability import GAIN_LEAST
 from advisor.planning.structure import through
 
 REASONS_MAX = 3  # of one code: the rest are counted in the last one's words
-GROUPS_MAX = 16  # of workers whose components are listed
 EVIDENCE_MAX = 64  # components of which is reported what their curves rest on
 FAR_DOUBLINGS = 1.0  # of the most cores seen: an answer beyond is no advice, for nothing that was seen supports it
 HINT = "raise cores, maximum or instances_max, or ask for less"
@@ -113,38 +112,27 @@ def _sharing(found: Plan, whole: Allocation) -> Said:
     return None, float(groups), f"{n} components share {cores} in {plural(groups, 'group')}: {how}"
 
 
-def _workers(found: Plan, whole: Allocation) -> Said:
-    """Say what each worker has to run, where no component can use more than one core."""
-    demand, many = found.demand, found.placed.instances[0]
-    workers = f"a component runs on one core: {plural(found.cores_used, 'worker')}"
-    if not found.shared:
-        few = (many == demand.most)[found.slowest].all() and found.spare > 0 and not demand.replicas
-        more = "; instances_max lets more of the slowest run at a time" if few else ""
-        return None, float(found.cores_used), f"{workers} for {plural(int(many.sum()), 'instance')}{more}"
-    first, said = 1, list[str]()
-    for cores, components in whole.groups:
-        which = f"worker {first} has" if cores == 1 else f"workers {first} to {first + cores - 1} have"
-        said.append(f"{which} {', '.join(components)}")
-        first += cores
-    more = [f"and {len(said) - GROUPS_MAX} more groups"] if len(said) > GROUPS_MAX else []
-    return None, float(found.cores_used), f"{workers}; {'; '.join([*said[:GROUPS_MAX], *more])}"
+def _workers(found: Plan, _: Allocation) -> Said:
+    """Say how many workers it takes where no component can use more than one core."""
+    workers, many = plural(found.cores_used, "worker"), plural(int(found.placed.instances[0].sum()), "instance")
+    return None, float(found.cores_used), f"a component runs on one core: {workers} for {many}"
 
 
-def _bottleneck(found: Plan, whole: Allocation) -> Said | Iterator[Said]:
-    placed, rate = found.placed, whole.throughput_per_s
+def _bottleneck(found: Plan, whole: Allocation) -> Iterator[Said]:
+    placed, rate, group = found.placed, whole.throughput_per_s, found.placed.group
     bounds = f"bounds the throughput at {amount(rate)} records/s"
-    if found.shared and placed.group is not None and placed.widths is not None:
-        row = int(found.slowest[0])
-        key, members = found.demand.keys[row], plural(int((placed.group[0] == placed.group[0, row]).sum()), "component")
-        turns = f"its turns take {amount(1 / rate)} s a record on {plural(int(placed.widths[0, row]), 'core')}"
-        return key, rate, f"the group of {key} ({members}) {bounds}: {turns}"
 
     def words(row: int, key: str) -> tuple[float, str]:
         many, cores = int(placed.instances[0, row]), plural(int(placed.cores[0, row]), "core")
         load = amount(found.demand.visits[row] * found.judged.seconds_s[0, row])
         return rate, f"{key} {bounds}: {load} s a record on {cores if many == 1 else f'{many} instances of {cores}'}"
 
-    return _each(found, found.slowest, words)
+    def of_group(row: int, key: str) -> tuple[float, str]:
+        members = plural(int((group == group[0, row]).sum()), "component") if group is not None else ""
+        width = plural(next(cores for cores, keys in whole.groups if key in keys), "core")
+        return rate, f"the group of {key} ({members}) {bounds}: its turns take {amount(1 / rate)} s a record on {width}"
+
+    return _each(found, found.slowest[:1], of_group) if found.shared else _each(found, found.slowest, words)
 
 
 def _maximum(found: Plan, _: Allocation) -> Iterator[Said]:
@@ -163,15 +151,11 @@ def _maximum(found: Plan, _: Allocation) -> Iterator[Said]:
     return _each(found, rows, words)
 
 
-def _spare(found: Plan, whole: Allocation) -> Said:
-    request, because = found.demand.request, "no component gains from them"
+def _spare(found: Plan, _: Allocation) -> Said:
+    because = "the target is reached without them" if found.demand.request.aim.fewest else "what bounds it gains nothing from them"
     if found.change is not None and found.change.kept:
         because = "the current allocation is kept"
-    elif request.aim.fewest:
-        because = "the target is reached without them"
-    elif not found.shared and request.aim.by_rate:
-        because = f"they cannot speed up {whole.bottleneck[0]}, or are too few for the next step"
-    return None, float(found.spare), spare_words(found.spare, request.cores or 0, because)
+    return None, float(found.spare), spare_words(found.spare, found.demand.request.cores or 0, because)
 
 
 def _turns(found: Plan, whole: Allocation) -> Said:
@@ -211,13 +195,8 @@ def _level(found: Plan, whole: Allocation) -> Said:
 def _extrapolates(_: Plan, whole: Allocation) -> Iterator[Said]:
     for key, known in whole.evidence.items():
         if known.extrapolates > 0:
-            learned = f"learned from {known.observations} observations"
-            yield key, known.extrapolates, f"{key} is {far_words(known)}, {learned}"
-
-
-def far_words(known: Evidence) -> str:
-    """Return how far a curve is asked beyond what was seen."""
-    return f"asked beyond what was seen by a factor of {2.0**known.extrapolates:.2g}"
+            far = f"asked beyond what was seen by a factor of {2.0**known.extrapolates:.2g}"
+            yield key, known.extrapolates, f"{key} is {far}, learned from {known.observations} observations"
 
 
 def _always(_: Plan) -> bool:

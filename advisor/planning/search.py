@@ -70,7 +70,6 @@ class Search:
     # (key, allocation): the best that were judged, the best of all among them
     kept: list[Lead] = field(default_factory=list[Lead])
     exact: bool = True  # all allocations that the request permits were judged
-    _marks: set[bytes] = field(default_factory=set[bytes])  # of what was kept
 
     @property
     def machine(self) -> MachineNodes:
@@ -122,16 +121,8 @@ class Search:
 
     def _keep(self, key: AllocationKey, one: Placed) -> None:
         """Keep an allocation among the best, in order."""
-        if one.mark in self._marks:
-            return
-        place_ = len(self.kept)
-        while place_ and key.before(self.kept[place_ - 1][0]):
-            place_ -= 1
-        self.kept.insert(place_, (key, one))
-        self._marks.add(one.mark)
-        for _, gone in self.kept[self.many :]:
-            self._marks.discard(gone.mark)
-        del self.kept[self.many :]
+        if all(one.mark != other.mark for _, other in self.kept):
+            self.kept = sorted([*self.kept, (key, one)], key=lambda lead: lead[0])[: self.many]
 
     def merge_search(self, turns: Search) -> None:
         """Add what another search found, of allocations in turns: they are taken only where they are better."""

@@ -98,7 +98,7 @@ def combined(shares: Sequence[Share], cores: int, objective: str) -> tuple[Reque
     """
     weights, first, nodes, roots = weights_of(shares), shares[0].request, list[Node](), list[int]()
     options: dict[str, Any] = {name: getattr(first, name) for name in OF_MACHINE}
-    lists: dict[str, list[Any]] = {field: [] for field, _, _ in FIELDS.values()}
+    lists: dict[str, list[Any]] = {field: [] for field, *_ in FIELDS.values()}
     for share, weight in zip(shares, weights, strict=True):
         network, request, offset = share.network, share.request, len(nodes)
         named = dict(zip(network.boxes, network.keys, strict=True))
@@ -110,7 +110,7 @@ def combined(shares: Sequence[Share], cores: int, objective: str) -> tuple[Reque
             given = values_by_key(name, getattr(request, name), network)
             scaled = {key: weight * value for key, value in given.items()} if name == "visits" else given
             options[name] = options.get(name, {}) | {share.key_of(key): value for key, value in scaled.items()}
-        for kind, (field, _, _) in FIELDS.items():
+        for kind, (field, *_) in FIELDS.items():
             lists[field] += getattr(request, field) or [None] * len(nodes_of_kind(network, kind))
     nodes.append(Node(CHOICE, children=tuple(roots)))
     lists["shares"].insert(0, weights)

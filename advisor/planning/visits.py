@@ -15,7 +15,7 @@ from advisor.domain.networks import CHOICE, FEEDBACK, REPLICATION, SPLIT, Networ
 from advisor.domain.plan_options import PlanOptions
 from advisor.domain.vectors import Floats
 from advisor.errors import InvalidValue, MissingShares
-from advisor.planning.by_key import VISITS_MAX, by_key, finite_number
+from advisor.planning.by_key import VISITS_MAX, by_key, finite_number, within
 
 UNKNOWN = -1.0  # visits below a node whose numbers nobody gave
 REPLICAS_RETAINED = 4096  # of the product of nested splits: the lightest beyond are put together evenly
@@ -193,14 +193,16 @@ DEPTH_MAX = 10_000  # replicas that one record passes: beyond, a distribution of
 FAN_OUT_MAX = 100_000  # replicas of one split: as many as components
 RETURN_MAX = 1 - 1e-6  # beyond, a record goes round a million times
 
-# Kind -> (the request's field, what its numbers mean, how to give it).
-FIELDS: Mapping[str, tuple[str, str, str]] = {
-    CHOICE: ("shares", "how many records take each of its {n} branches is unknown", "one list a choice"),
-    REPLICATION: ("depths", "how many replicas a record passes is unknown", "one mean or distribution a replication"),
-    SPLIT: ("fan_outs", "how records spread over its replicas is unknown", "one number or list of shares a split"),
-    FEEDBACK: ("returns", "how many of the records that leave it return is unknown", "one probability a feedback"),
+# Kind -> (the request's field, what it is called, what it lacks, what that means, how to give it).
+FIELDS: Mapping[str, tuple[str, str, str, str, str]] = {
+    CHOICE: ("shares", "choice", "shares", "how many records take each of its {n} branches is unknown", "one list a choice"),
+    REPLICATION: ("depths", "replication", "depth", "how many replicas a record passes is unknown",
+                  "one mean or distribution a replication"),
+    SPLIT: ("fan_outs", "split", "fan-out", "how records spread over its replicas is unknown",
+            "one number or list of shares a split"),
+    FEEDBACK: ("returns", "feedback", "return probability", "how many of the records that leave it return is unknown",
+               "one probability a feedback"),
 }  # fmt: skip
-NAMES: Mapping[str, str] = {CHOICE: "choice", REPLICATION: "replication", SPLIT: "split", FEEDBACK: "feedback"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -224,7 +226,7 @@ def routing_of(network: Network, request: PlanOptions) -> Routing:
     Raises InvalidValue when numbers do not fit the network, or are no numbers.
     """
     found: dict[str, dict[int, Any]] = {}
-    for kind, (field, _, _) in FIELDS.items():
+    for kind, (field, *_) in FIELDS.items():
         nodes = nodes_of_kind(network, kind)
         given = _listed(field, getattr(request, field), kind, len(nodes))
         found[field] = {
@@ -232,7 +234,10 @@ def routing_of(network: Network, request: PlanOptions) -> Routing:
             for order, index in enumerate(nodes)
             if given[order] is not None
         }
-    visits = {row: _visits(name, value) for row, (name, value) in by_key("visits", request.visits, network).items()}
+    visits = {
+        row: within(name, value, 0.0, VISITS_MAX)
+        for row, (name, value) in by_key("visits", request.visits, network).items()
+    }
     return Routing(found["shares"], found["depths"], found["fan_outs"], found["returns"], visits)
 
 
@@ -246,13 +251,13 @@ def _listed(field: str, given: Sequence[Any] | None, kind: str, count: int) -> S
     if given is None:
         return [None] * count
     if len(given) != count:
-        raise InvalidValue(field, len(given), f"{FIELDS[kind][2]}, {count} in this network")
+        raise InvalidValue(field, len(given), f"{FIELDS[kind][-1]}, {count} in this network")
     return given
 
 
 def _place(network: Network, index: int) -> str:
     node = network.nodes[index]
-    return f" (the {NAMES[node.kind]} at {node.position})" if node.position else ""
+    return f" (the {FIELDS[node.kind][1]} at {node.position})" if node.position else ""
 
 
 def _shares(network: Network, field: str, index: int, value: Sequence[float]) -> Sequence[float]:
@@ -276,9 +281,7 @@ def _depths(network: Network, field: str, index: int, value: float | Sequence[fl
         if not 1 <= len(value) <= DEPTH_MAX + 1:
             raise InvalidValue(field, len(value), f"1 to {DEPTH_MAX + 1} shares, of records that pass 0, 1, … replicas")
         return _normalised(network, field, index, value)
-    mean = finite_number(field, value)
-    if mean > DEPTH_MAX:
-        raise InvalidValue(field, mean, f"a mean depth of at most {DEPTH_MAX}{_place(network, index)}")
+    mean = within(field, value, 0.0, DEPTH_MAX)
     whole = floor(mean)
     return [0.0] * whole + [1 - (mean - whole), mean - whole]
 
@@ -293,18 +296,8 @@ def _fan_outs(network: Network, field: str, index: int, value: float | Sequence[
     return [1 / replicas] * int(replicas)
 
 
-def _returns(network: Network, field: str, index: int, value: float) -> float:
-    probability = finite_number(field, value)
-    if probability > RETURN_MAX:
-        raise InvalidValue(field, probability, f"a probability below {RETURN_MAX}{_place(network, index)}")
-    return probability
-
-
-def _visits(name: str, value: float) -> float:
-    visits = finite_number(name, value)
-    if visits > VISITS_MAX:
-        raise InvalidValue(name, visits, f"at most {VISITS_MAX:g}")
-    return visits
+def _returns(_: Network, field: str, __: int, value: float) -> float:
+    return within(field, value, 0.0, RETURN_MAX)
 
 
 READERS: Mapping[str, Callable[[Network, str, int, Any], Any]] = {
@@ -320,13 +313,12 @@ def mean_depth(depths: Sequence[float]) -> float:
 def missing(network: Network, routing: Routing, index: int, key: str) -> MissingShares:
     """Return the error for a node whose numbers nobody gave, needed for `key`."""
     node = network.nodes[index]
-    field, unknown, how = FIELDS[node.kind]
+    field, name, what, unknown, how = FIELDS[node.kind]
     nodes = nodes_of_kind(network, node.kind)
     place = f" at {node.position}" if node.position else ""
-    what = {CHOICE: "shares", REPLICATION: "depth", SPLIT: "fan-out", FEEDBACK: "return probability"}[node.kind]
     instead = "one instance each for the boxes inside" if node.kind == SPLIT else "visits by key"
     return MissingShares(
-        f"the {NAMES[node.kind]}{place} has no {what}: {unknown.format(n=len(node.children))}",
+        f"the {name}{place} has no {what}: {unknown.format(n=len(node.children))}",
         field=f"{field}[{nodes.index(index)}]", value=key,
         bound=f"{node.line}:{node.column}" if node.line else None,
         hint=f"give {field}, {how} ({len(nodes)} in text order), or {instead}",

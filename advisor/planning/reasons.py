@@ -152,7 +152,9 @@ def _maximum(found: Plan, _: Allocation) -> Iterator[Said]:
 
 
 def _spare(found: Plan, _: Allocation) -> Said:
-    because = "the target is reached without them" if found.demand.request.aim.fewest else "what bounds it gains nothing from them"
+    because = "no component that decides gains from them"
+    if found.demand.request.aim.fewest:
+        because = "the target is reached without them"
     if found.change is not None and found.change.kept:
         because = "the current allocation is kept"
     return None, float(found.spare), spare_words(found.spare, found.demand.request.cores or 0, because)

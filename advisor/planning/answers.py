@@ -34,7 +34,7 @@ def answer(found: Plan) -> Allocation:
     return Allocation(
         cores=cores,
         instances=dict(zip(keys, placed.instances[0].tolist(), strict=True)),
-        spare=found.spare,
+        spare=0 if request.cores is None else request.cores - int(placed.used[0]),
         throughput_per_s=1 / promised.period_s,
         latency_s=float(promised.judged.unloaded_s[0]),
         bottleneck=tuple(map(keys.__getitem__, found.slowest.tolist())),

@@ -229,8 +229,8 @@ def _searched_near(demand: Demand, options: Options, placed: Placed) -> list[Pla
 def _one_at_a_time(demand: Demand) -> tuple[Demand | None, bool]:
     """Return the demand of turns: one instance where visits queue, as many as fit into memory; and whether memory caps them.
 
-    None where cores of one's own must do. Raises Unsupported, ImpossibleTarget when there are fewer cores than components,
-    and instances are pinned where visits queue, or too large together.
+    None where cores of one's own must do. Raises Unsupported when there are fewer cores than components, and instances are
+    pinned where visits queue.
     """
     request, scarce = demand.request, demand.cores < len(demand)
     if request.arrival_per_s is not None:

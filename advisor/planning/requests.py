@@ -18,7 +18,7 @@ from advisor.domain.plan_options import PlanOptions, checked_options
 from advisor.domain.vectors import Ints
 from advisor.errors import InvalidValue
 from advisor.models.prediction import LEVEL
-from advisor.planning.by_key import allowed_of, finite_number, limits_of, pins_of, within
+from advisor.planning.by_key import allowed_of, limits_of, pins_of, within
 from advisor.planning.placing import MachineNodes, machine_of
 from advisor.planning.present import InUse, in_use_of
 from advisor.planning.structure import Structure, structure_of
@@ -191,8 +191,7 @@ class Request(PlanOptions):
         if given is None or len(given) != 1 or not given.keys() <= set(targets):
             raise InvalidValue("target", given, f"a map with one of {', '.join(targets)}")
         for name, value in given.items():
-            if not TARGET_MIN <= finite_number(f"target.{name}", value) <= TARGET_MAX:
-                raise InvalidValue(f"target.{name}", value, f"a number from {TARGET_MIN:g} to {TARGET_MAX:g}")
+            within(f"target.{name}", value, TARGET_MIN, TARGET_MAX)
 
 
 def request_about(network: Network, request: Request) -> Request:

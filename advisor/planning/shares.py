@@ -11,7 +11,7 @@ from advisor.domain import limits
 from advisor.domain.curves import TabulatedCurves
 from advisor.domain.networks import Network
 from advisor.errors import CallerError, InvalidValue, TooLarge
-from advisor.planning.by_key import finite_number
+from advisor.planning.by_key import within
 from advisor.planning.demand import demand_of
 from advisor.planning.requests import Request, request_about
 
@@ -60,8 +60,7 @@ def checked_shares(shares: Sequence[Share]) -> tuple[list[Share], int]:
         with about(place, name):
             if any(name == other.name for other in found):
                 raise InvalidValue("name", name, "no other network's", "give each network a name of its own")
-            if not WEIGHT_MIN <= finite_number("weight", weight) <= WEIGHT_MAX:
-                raise InvalidValue("weight", weight, f"a number from {WEIGHT_MIN:g} to {WEIGHT_MAX:g}")
+            within("weight", weight, WEIGHT_MIN, WEIGHT_MAX)
             if share.request.arrival_per_s is not None and weight != 1.0:
                 raise InvalidValue("weight", weight, "absent where arrival_per_s is given", "arrivals are the weights")
             least += demand_of(request_about(share.network, share.request), share.curves).least

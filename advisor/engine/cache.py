@@ -20,9 +20,13 @@ class Cache(OrderedDict[Hashable, V], Generic[V]):
         """Store a value, and return it."""
         self[key] = value
         self.move_to_end(key)
+        self.trim()
+        return value
+
+    def trim(self) -> None:
+        """Forget the values stored longest ago, down to the bound."""
         while len(self) > self._most:
             self.popitem(last=False)
-        return value
 
     def discard_where(self, where: Callable[[Any], bool] | None = None) -> None:
         """Forget all, or the values of keys that a test is true of."""

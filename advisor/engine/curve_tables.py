@@ -24,7 +24,7 @@ from advisor.engine.siblings import Borrowed
 from advisor.errors import InvalidValue
 from advisor.models import prediction
 from advisor.models.layout import AT
-from advisor.models.load_table import KERNELS, scratch_of
+from advisor.models.load_table import KERNELS, POINTS_MAX, scratch_of
 from advisor.models.prediction import LEVEL, SD_MAX, Model
 from advisor.models.student import quantile
 
@@ -35,7 +35,9 @@ TABLES_CACHED = 16_384  # components' tables kept for reuse, about 1.5 KB each
 ROWS_OF_TABLE = 16  # interpreted, a table takes as long as so many rows
 PEAK = "peak_bytes"
 NONE_GIVEN: Mapping[str, Any] = {}
-ROWS, UNFINISHED, LEAST, MOST = (AT[name].start for name in ("rows", "unfinished", "p_low", "p_high"))
+ROWS, UNFINISHED, DIMENSIONS, LEAST, MOST = (
+    AT[name].start for name in ("rows", "unfinished", "dimensions", "p_low", "p_high")
+)
 
 
 @lru_cache(64)
@@ -111,6 +113,8 @@ class CurveTables:
         slots = [places[name] if type(name) is str and name in places else known.slot_of(name) for name in named]
         counts = counts_of(self._reach(slots, cores_max))
         tables = [self._table(slot, load.get(box), box, counts, level) for slot, box in zip(slots, boxes, strict=True)]
+        if len(self._cached) > TABLES_CACHED:
+            self._cached.trim()
         columns: list[Any] = list(map(np.array, zip(*tables, strict=True) if tables else [()] * len(KINDS), KINDS))
         elapsed, upper = (one.reshape(-1, len(counts)) for one in columns[:2])
         own: Any = None
@@ -165,19 +169,27 @@ class CurveTables:
         kept = self._cached.get(key)
         if kept is not None and kept[0] == rests:
             return kept[1]
-        apart = self._components.slots.without(slot) if x is None else None
+        apart = self._components.slots.without(slot) if x is None and self._components.slots.hidden else None
         if apart is not None and not self._asking.learned(slot) and self._asking.learned(apart):
             table = self._table(apart, None, box, counts, level)  # all that was learned
             return self._cached.store_value(key, (rests, table))[1]
         base, components = self._components.table, self._components
         if not KERNELS.ready:
             KERNELS.count(ROWS_OF_TABLE)
-        found = self._asking.answering(slot, None)
+        found: Solved | Model | None = self._asking.learners.solved(slot, base)
+        if found is None or found.pin:
+            found = self._asking.answering(slot, None)
         if found is None:
             raise self._asking.no_rows(slot)
-        given = load_of(components, slot, found) if x is None else self._load_at(slot, found, x, box)
+        if x is None and base.records_whole[slot, DIMENSIONS] <= 1:
+            predictors, share = np.empty((2, POINTS_MAX))
+            points = KERNELS.load_points(base.records[slot], predictors, share)
+            given = Load(predictors[:points, None], share[:points])
+        else:
+            given = load_of(components, slot, found) if x is None else self._load_at(slot, found, x, box)
         at = counts.astype(np.float64)
-        kappa, peak = components.contention(slot).kappa, self._peak(slot, given, level)
+        kappa = components.contention(slot).kappa
+        peak = self._peak(slot, given, level) if components.slots.hidden else 0.0
         if isinstance(found, Solved):
             elapsed, upper, variation = self._of_learner(found, given, at, level)
             model, count = LEARNER, found.runs
@@ -199,7 +211,8 @@ class CurveTables:
             elapsed, upper, variation, kappa, peak, model, count, float(base.records[slot, LEAST]),
             float(base.records[slot, MOST]), rests[0][1].growth,
         )  # fmt: skip
-        return self._cached.store_value(key, (rests, table))[1]
+        self._cached[key] = rests, table
+        return table
 
     def _load_at(self, slot: int, found: Solved | Model, x: float, box: str) -> Load:
         """Return the load of one predictor value."""

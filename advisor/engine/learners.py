@@ -235,8 +235,10 @@ class Learners(RecordsBySlot[LearnerTable]):
             known = f"a run was still running after {longest:.3g} s, longer than any that ended" if of_time else KILLED
             notes = (*notes, known)
         pin, runs = int(words.view(np.int64)[PIN]), int(whole[ROWS] + whole[EXTRA_RUNS])
-        found = Solved(rows, table, place, arrays, notes, pin, runs, longest, room, {}, leaning)
-        return self._solved.store_value(slot, found)
+        found = self._solved[slot] = Solved(rows, table, place, arrays, notes, pin, runs, longest, room, {}, leaning)
+        if len(self._solved) > SOLUTIONS_CACHED:
+            self._solved.trim()
+        return found
 
     def clear_solutions(self) -> None:
         """Forget all solutions: components changed otherwise than by rows."""

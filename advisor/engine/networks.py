@@ -86,7 +86,7 @@ class Networks:
         if "current" in given:
             given["current"] = plain(given["current"])
         structure = self.network(network)
-        if self._flows.keeps(network):
+        if self._by_id(network):
             given = filled(given, self._flows.flow(cast("NetworkId", network)))
         request = self._request(structure, given)
         reach = limits.ALLOCATE_CORES_MAX if request.cores is None else request.cores
@@ -190,11 +190,15 @@ class Networks:
         ------
         NetworkSyntax, Unsupported, InvalidValue, TooLarge, UnknownNetwork
         """
-        if self._flows.keeps(text):
+        if self._by_id(text):
             return self._flows.defined(cast("NetworkId", text))
         if isinstance(text, Network):
             return text
         return parsed(text) if isinstance(text, str) else network_from_nodes(text)
+
+    def _by_id(self, network: object) -> bool:
+        """Return whether a network is meant by the id of a definition; most are texts."""
+        return network in self._flows.known if isinstance(network, str) else self._flows.keeps(network)
 
     def bundle(
         self, components: Sequence[str] | None = None, *, level: float = LEVEL, cores_max: int = CORES_DEFAULT

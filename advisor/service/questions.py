@@ -30,10 +30,11 @@ STATUS_SLICE = 16  # components reported at a time, within 5 ms where all of the
 def predict(engine: Engine, params: m.Predict) -> Prediction:
     """Raises as `Advisor.predict`."""
     points: Any = params.predictor
-    if params.prior and isinstance(points, list) and params.component not in engine.advisor.components.slots.components:
+    one = isinstance(params.component, str)
+    if one and isinstance(points, list) and params.component not in engine.advisor.components.slots.components:
         points = [np.prod(point) for point in cast("list[Any]", points)]
     found = engine.advisor.predict(**params.given(predictor=points))
-    if np.ndim(found.elapsed_s) > 1:
+    if one and np.ndim(found.elapsed_s) > 1:
         raise InvalidValue("predictor", "points of several values", "1 a point, as the component's first row had")
     return found
 

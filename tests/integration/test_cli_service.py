@@ -68,8 +68,6 @@ def test_a_service_is_asked_stopped_and_started_again(tmp_path: Path) -> None:
         both = answer("allocate-together", networks, "--cores", "8", "--socket", socket)
         rates = [part["guaranteed_per_s"] for part in both["networks"]]
         assert rates[0] == pytest.approx(2 * rates[1])
-        (tmp_path / "both.json").write_text(json.dumps(both))
-        assert "2 networks that share 8 cores" in run("explain", tmp_path / "both.json").stdout
         status = answer("status", "--socket", socket)
         assert [entry["component"] for entry in status["components"]] == ["work"]
         exported = tmp_path / "while-running"

@@ -18,7 +18,6 @@ from advisor.domain.rows import PLAIN, bound_text, checked_fields, code_of
 from advisor.errors import InvalidValue, UnknownKey
 from advisor.protocol import verbs
 
-_PLAIN_OR_NONE = PLAIN | {type(None)}
 _Misread = dict[int, InvalidValue | UnknownKey]  # what is wrong with rows, by their places
 
 
@@ -82,8 +81,12 @@ def _plain_heads(rows: Sequence[Any]) -> list[Sequence[Any]] | None:
         return None
     heads = [row[:4] for row in rows]
     names, predictor, cores, elapsed_s = zip(*heads, strict=True)
-    numbers = PLAIN.issuperset(map(type, chain(cores, elapsed_s))) and _PLAIN_OR_NONE.issuperset(map(type, predictor))
-    plain = numbers and {*map(type, names)} == {str} and max(map(len, names)) <= limits.NAME_BYTES_MAX
+    several = {*map(type, predictor)} == {list}
+    if several and not {*map(len, predictor)} <= {*range(1, limits.DIMENSIONS_MAX + 1)}:
+        return None
+    values = chain.from_iterable(predictor) if several else (value for value in predictor if value is not None)
+    plain = PLAIN.issuperset(map(type, chain(values, cores, elapsed_s)))
+    plain = plain and {*map(type, names)} == {str} and max(map(len, names)) <= limits.NAME_BYTES_MAX
     return heads if plain else None
 
 
@@ -117,9 +120,11 @@ def _points(
     predictor: Sequence[Any],
 ) -> tuple[NDArray[np.float64], NDArray[np.float64] | None, NDArray[np.bool_] | None]:
     """Return the first value of each predictor, the further ones (n, 3) or None, and which rows have none, or None."""
-    if PLAIN.issuperset(map(type, predictor)):
-        return np.array(predictor, np.float64), None, None
-    absent = np.array([value is None for value in predictor])
+    kinds = {*map(type, predictor)}
+    absent = np.array([value is None for value in predictor]) if type(None) in kinds else None
+    if list not in kinds:
+        x = np.array(predictor, np.float64)
+        return x if absent is None else np.where(absent, 1.0, x), None, absent
     points: list[list[Any]] = [x if type(x) is list else [1.0 if x is None else x] for x in predictor]
     lengths = np.array([*map(len, points)])
     width = int(lengths.max())
@@ -127,7 +132,7 @@ def _points(
     # A NaN behind the first value would pass for an absent one: it spoils the first.
     table[np.isnan(table).sum(axis=1) > width - lengths, 0] = np.nan
     further = np.pad(table[:, 1:], ((0, 0), (0, limits.DIMENSIONS_MAX - width)), constant_values=np.nan)
-    return table[:, 0].copy(), further if width > 1 else None, absent if absent.any() else None
+    return table[:, 0].copy(), further if width > 1 else None, absent
 
 
 def _optional_fields(rows: Sequence[Any], misread: _Misread) -> dict[str, dict[int, Any]]:

@@ -134,9 +134,8 @@ def _task_types(profile: Profile) -> Iterator[Printed]:
 
 def _question(name: str, kind: Mapping[str, Any]) -> str:
     """Return how a service is asked for the model that a type's report names."""
-    workers = " --active-cores W" if kind["verdict"] == "contended" else ""
     size = " --predictor SIZE" if kind["sized"] else ""
-    return f"; advisor predict {shlex.quote(name)}{size}{workers} --model {shlex.quote(kind['ask'])}"
+    return f"; advisor predict {shlex.quote(name)}{size} --model {shlex.quote(kind['ask'])}"
 
 
 def _seen(kind: Mapping[str, Any], ended: int | None) -> str:

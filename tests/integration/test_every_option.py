@@ -40,7 +40,7 @@ PLAN = {
 COMMANDS: dict[str, tuple[tuple[str, ...], dict[str, Any]]] = {
     "predict": (("a",), {
         "predictor": "2,4", "cores": "1..4", "level": "0.5", "model": "two_step", "machine": "node7", "measure": "peak_bytes",
-        "active_cores": "2", "prior": None, "fresh": None, "evidence": None,
+        "prior": None, "fresh": None, "evidence": None,
     }),
     "choose-cores": (("a", "--cores-max", "8"), {
         "predictor": "4", "cores_max": "4", "tolerance": "0.2", "level": "0.5", "risk": "0.5", "explore": "true",

@@ -63,7 +63,8 @@ ALLOWED_COUNTS_MAX = (
     256  # listed core counts of one component or question: more follow a rule, `{min, max, multiple_of}`
 )
 RUNS_AT_ONCE_MAX = 10_000  # of one choose_cores: its answer has a count for each
-NETWORKS_MAX = 1_024  # 20 KB of counts each, half a megabyte with thousands of keys
+NETWORKS_MAX = 1_024  # defined, or named by rows: 20 KB of counts each, half a megabyte with thousands of keys
+NETWORKS_NAMED_MAX = 64  # of these, named by rows only: whoever writes could name any number
 DEFINITION_BYTES_MAX = 16 * 2**20  # of all definitions together, as JSON: sixteen of the largest text
 NETWORK_ID_MAX = 2**53  # of an id that is a number: exact wherever it may be read as a double
 INSTANCES_MAX = 2**20  # no more instances than cores

@@ -60,7 +60,7 @@ def network_of(advisor: Answerer, request: Mapping[str, Any]) -> dict[str, Any]:
     network, flows = request["network"], advisor.components.flows
     if not flows.keeps(network):
         return {"network": network if isinstance(network, (str, Network)) else list(network)}
-    return filled(request, flows.flow(network)) | {"network": flows.definition(network)}
+    return filled(request, flows.flow(network, None)) | {"network": flows.definition(network)}
 
 
 def basis_of(advisor: Answerer, verb: str, request: Mapping[str, Any]) -> Basis:

@@ -1,4 +1,4 @@
-"""The networks that an engine knows by id, and what was learned of their flow."""
+"""The networks that an engine knows: those defined by id, those that rows name, and what was learned of their flow."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ import numpy as np
 
 from advisor.domain.flows import Flow
 from advisor.domain.json_bytes import read_json
-from advisor.domain.limits import DEFINITION_BYTES_MAX, NETWORK_ID_MAX, NETWORKS_MAX
+from advisor.domain.limits import DEFINITION_BYTES_MAX, NETWORK_ID_MAX, NETWORKS_MAX, NETWORKS_NAMED_MAX
 from advisor.domain.names import checked_name
 from advisor.domain.networks import Network, network_from_nodes
 from advisor.domain.observations import Bools, Columns
@@ -39,10 +39,10 @@ NetworkId = int | str
 
 @dataclass(slots=True)
 class StoredNetwork:
-    """One network: its counts, and its definition."""
+    """One network: its counts, and its definition where it has one."""
 
     counts: FlowCounts
-    definition: Definition  # its text, or its nodes
+    definition: Definition | None = None  # its text, or its nodes
     read: Network | None = None
     answer: tuple[int, Flow] | None = None  # at so many rows
 
@@ -50,8 +50,8 @@ class StoredNetwork:
     def network(self) -> Network:
         """The network of the definition; read again after a restart."""
         if self.read is None:
-            given = self.definition
-            self.read = parsed(given) if isinstance(given, str) else network_from_nodes(given)
+            definition = cast("Definition", self.definition)
+            self.read = parsed(definition) if isinstance(definition, str) else network_from_nodes(definition)
         return self.read
 
 
@@ -85,9 +85,11 @@ class Flows(RecordKind[str, StoredNetwork]):
         """
         name = name_of(network_id)
         found = self.known.get(name)
-        if found is None or found.definition != definition:  # of another structure nothing can be kept
+        if found is None or found.definition != definition:
             self._make_room(name, definition)
-            self.known[name] = StoredNetwork(FlowCounts(), definition, network)
+            if found is None or found.definition is not None:
+                found = self.known[name] = StoredNetwork(FlowCounts())  # of another structure nothing can be kept
+            found.definition, found.read, found.answer = definition, network, None
         return {
             "id": network_id, "keys": list(network.keys), "components": list(dict.fromkeys(network.components)),
             "choices": [len(network.nodes[node].children) for node in network.choices],
@@ -95,44 +97,59 @@ class Flows(RecordKind[str, StoredNetwork]):
         }  # fmt: skip
 
     def _make_room(self, name: str, definition: Definition) -> None:
-        others = [kept.definition for other, kept in self.known.items() if other != name]
-        held = sum(map(_size, others)) + _size(definition)
-        if held > DEFINITION_BYTES_MAX:
-            raise TooLarge("definitions", held, DEFINITION_BYTES_MAX, "define other networks anew")
-        if len(others) >= NETWORKS_MAX:
-            raise TooLarge("networks", len(others) + 1, NETWORKS_MAX, "define another one anew, under its id")
-
-    def _kept(self, network_id: NetworkId) -> StoredNetwork:
-        found = self.known.get(name_of(network_id))
-        if found is None:
-            raise UnknownNetwork(network_id, list(self.known))
-        return found
+        others = {other: kept for other, kept in self.known.items() if other != name}
+        held = sum(_size(kept.definition) for kept in others.values() if kept.definition is not None)
+        if held + _size(definition) > DEFINITION_BYTES_MAX:
+            raise TooLarge("definitions", held + _size(definition), DEFINITION_BYTES_MAX, "define other networks anew")
+        if name in self.known or len(self.known) < NETWORKS_MAX:
+            return
+        # What rows name gives way to what is defined: the one with the fewest rows.
+        undefined = [(kept.counts.n["rows"], other) for other, kept in others.items() if kept.definition is None]
+        if not undefined:
+            raise TooLarge("networks", len(self.known) + 1, NETWORKS_MAX, "define another one anew, under its id")
+        _, least = min(undefined)
+        self.remove_record(least)
+        self.totals["networks_dropped"] += 1
 
     def defined(self, network_id: NetworkId) -> Network:
         """Return the network of an id; raises UnknownNetwork, InvalidValue."""
-        return self._kept(network_id).network
+        found = self.known.get(name_of(network_id))
+        if found is None or found.definition is None:
+            known = [name for name, kept in self.known.items() if kept.definition is not None]
+            raise UnknownNetwork(network_id, known)
+        return found.network
 
     def definition(self, network_id: NetworkId) -> Definition:
         """Return the text or the nodes that an id was defined by; raises as `defined`."""
-        return self._kept(network_id).definition
+        self.defined(network_id)
+        return cast("Definition", self.known[name_of(network_id)].definition)
 
     def keeps(self, network: object) -> bool:
         """Return whether a network is meant by the id of a definition: any number is, and a text that is one."""
         if isinstance(network, str):
-            return network in self.known
+            found = self.known.get(network)
+            return found is not None and found.definition is not None
         return isinstance(network, (int, np.integer)) and not isinstance(network, bool)
 
-    def flow(self, network_id: NetworkId) -> Flow:
-        """Return what was learned of a network's flow; raises as `defined`."""
-        kept = self._kept(network_id)
+    def flow(self, network_id: NetworkId, network: Network | None = None) -> Flow:
+        """Return what was learned of a network's flow, by its definition or by `network`.
+
+        Raises UnknownNetwork, InvalidValue.
+        """
+        kept = self.known.get(name_of(network_id))
+        if network is not None:
+            counts = FlowCounts() if kept is None else kept.counts
+            return flow_of(FlowStructure(network), counts)
+        network = self.defined(network_id)
+        kept = self.known[name_of(network_id)]
         if kept.answer is None or kept.answer[0] != kept.counts.n["rows"]:
-            kept.answer = kept.counts.n["rows"], flow_of(FlowStructure(kept.network), kept.counts)
+            kept.answer = kept.counts.n["rows"], flow_of(FlowStructure(network), kept.counts)
         return kept.answer[1]
 
     # -- rows -------------------------------------------------------------------------------------------------------------
 
     def count_flow_rows(self, columns: Columns, bad: Mapping[str, Bools]) -> None:
-        """Count the rows that name a known network: learned ones, failed ones, and those refused for what they measured."""
+        """Count the rows that name a network: learned ones, failed ones, and those refused for what they measured."""
         if columns.network is None:
             return
         there = columns.network != NONE_NAMED
@@ -141,14 +158,33 @@ class Flows(RecordKind[str, StoredNetwork]):
                 there &= ~bad[code]
         if columns.running is not None:
             there &= ~columns.running  # it comes again when it has ended
-        numbers: list[int] = np.unique(columns.network[there]).tolist()
-        for number in numbers:
-            part = there & (columns.network == number)
-            kept, count = self.known.get(columns.networks[number]), int(np.count_nonzero(part))
+        rows = np.flatnonzero(there)
+        if not len(rows):
+            return
+        networks = columns.network[rows]
+        seen, first = np.unique(networks, return_index=True)
+        room: int | None = None  # for names that nobody defined
+        for at in np.argsort(first).tolist():
+            number = int(seen[at])
+            name = columns.networks[number]
+            kept = self.known.get(name)
             if kept is None:
-                self.totals["network_rows_dropped"] += count
-            else:
-                kept.counts.count_rows(columns if count == len(columns) else columns.select_rows(part))
+                room = self._room() if room is None else room
+                if room > 0:
+                    kept = self.known[name] = StoredNetwork(FlowCounts())
+                    room -= 1
+            part = rows if len(seen) == 1 else rows[networks == number]
+            if kept is None:
+                self.totals["network_rows_dropped"] += len(part)
+                continue
+            kept.counts.count_rows(columns if len(part) == len(columns) else columns.select_rows(part))
+
+    def _room(self) -> int:
+        """Return how many networks more rows may name."""
+        undefined = sum(kept.definition is None for kept in self.known.values())
+        return min(NETWORKS_MAX - len(self.known), NETWORKS_NAMED_MAX - undefined)
+
+    # -- merge and state --------------------------------------------------------------------------------------------------
 
     def leave_out(self, record: StoredNetwork) -> None:
         """Count a network for which there is no room."""
@@ -156,11 +192,12 @@ class Flows(RecordKind[str, StoredNetwork]):
         self.totals["networks_dropped"] += 1
 
     def merged_record(self, key: str, mine: StoredNetwork, theirs: StoredNetwork) -> StoredNetwork:
-        """Return the counts of both; where definitions differ, ours stays, and its counts with it."""
-        if mine.definition != theirs.definition:
+        """Return the counts of both; where each has a definition of its own, ours stays, and its counts with it."""
+        if mine.definition is not None and theirs.definition not in (None, mine.definition):
             self.totals["networks_dropped"] += 1
             return mine
         both = self.copy_record(key, mine)
+        both.definition = mine.definition or theirs.definition
         both.counts.merge(theirs.counts)
         return both
 

@@ -174,14 +174,19 @@ class Networks:
             read = parsed(network) if isinstance(network, str) else self.network(network)
         return self._flows.define(id, network if isinstance(network, str) else read.as_nodes(), read)
 
-    def flow(self, network: NetworkId) -> Flow:
+    def flow(self, network: NetworkId, structure: str | Network | Sequence[Mapping[str, Any]] | None = None) -> Flow:
         """Return what rows have shown of the flow of a network, by the id that they name.
+
+        Parameters
+        ----------
+        structure : optional
+            The network; absent: what `define_network` keeps by the id.
 
         Raises
         ------
         UnknownNetwork, InvalidValue
         """
-        return self._flows.flow(network)
+        return self._flows.flow(network, None if structure is None else self.network(structure))
 
     def network(self, text: str | int | Network | Sequence[Mapping[str, Any]]) -> Network:
         """Return the network of a text, of a flat list of nodes or of an id; the last texts are kept parsed.
@@ -198,7 +203,7 @@ class Networks:
 
     def _by_id(self, network: object) -> bool:
         """Return whether a network is meant by the id of a definition; most are texts."""
-        return network in self._flows.known if isinstance(network, str) else self._flows.keeps(network)
+        return (not isinstance(network, str) or network in self._flows.known) and self._flows.keeps(network)
 
     def bundle(
         self, components: Sequence[str] | None = None, *, level: float = LEVEL, cores_max: int = CORES_DEFAULT

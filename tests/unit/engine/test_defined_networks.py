@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from flow_streams import NODES, learned, stream
+from flow_streams import NODES, check, learned, stream
 
 from advisor.domain import limits
 from advisor.engine import Advisor
@@ -38,13 +38,14 @@ def test_another_network_under_an_id_begins_anew() -> None:
     assert advisor.network("net").keys == ("a", "b")
 
 
-def test_rows_of_a_network_that_nobody_defined_teach_components_alone() -> None:
+def test_what_came_before_the_definition_counts() -> None:
     advisor = learned(stream(500, 2), define=False)
     with pytest.raises(UnknownNetwork):
         advisor.flow("net")
+    by_structure = advisor.flow("net", NODES)
+    check(by_structure, 500)
     advisor.define_network(NODES, id="net")
-    assert advisor.flow("net").records == 0
-    assert advisor.status()["totals"]["network_rows_dropped"] > 500
+    assert advisor.flow("net").visits == by_structure.visits
 
 
 @pytest.mark.parametrize("bad", [-1, 2**53 + 1, True, 1.5, None, "", "a\n", b"x", []])
@@ -68,7 +69,10 @@ def test_an_unknown_id_is_named() -> None:
 
 def test_networks_are_bounded() -> None:
     advisor = Advisor()
-    for i in range(limits.NETWORKS_MAX):
+    for i in range(limits.NETWORKS_NAMED_MAX + 3):  # as rows name them
+        advisor.observe("a", elapsed_s=1.0, network=f"n{i}")
+    assert advisor.status()["totals"]["network_rows_dropped"] == 3
+    for i in range(limits.NETWORKS_MAX):  # what is defined comes first
         advisor.define_network("a", id=i)
     with pytest.raises(TooLarge) as caught:
         advisor.define_network("a", id="one more")

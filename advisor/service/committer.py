@@ -221,12 +221,11 @@ class Committer:
         store, loop = self._store, asyncio.get_running_loop()
         assert store is not None
         if not taken.waiting or self._expected > 1 or self._write_s > QUICK_S or store.image is not None:
-            self._writer.submit(self._write, taken).add_done_callback(
-                lambda written: loop.call_soon_threadsafe(self._finish_commit, taken, written.result())
-            )
+            work = partial(self._write_in_thread, store, loop, taken)
         else:
             self._finish_commit(taken, self._write(taken))
-        self._writer.submit(self._follow_up, store).add_done_callback(lambda done: done.result())  # logs a defect
+            work = store.sync_marker
+        self._writer.submit(work).add_done_callback(lambda done: done.result())  # logs a defect
 
     def _write(self, taken: CommitTaken) -> BaseException | None:
         """Return why a commit could not be written."""
@@ -239,9 +238,9 @@ class Committer:
             self._write_s = time.monotonic() - began
         return None
 
-    def _follow_up(self, store: Store) -> None:
-        """Do what nobody waits for."""
-        store.sync_marker()
+    def _write_in_thread(self, store: Store, loop: asyncio.AbstractEventLoop, taken: CommitTaken) -> None:
+        loop.call_soon_threadsafe(self._finish_commit, taken, self._write(taken))
+        store.sync_marker()  # while those are answered who waited
         store.take_image()
 
     def _finish_commit(self, taken: CommitTaken, error: BaseException | None) -> None:

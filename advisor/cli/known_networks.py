@@ -44,6 +44,9 @@ class NamedNetwork:
         if self.text is None:
             _checked(self.path, asker)
             return self.name
+        kept = asker.components.flows.known.get(self.name) if isinstance(asker, Advisor) else None
+        if isinstance(asker, Advisor) and kept is not None and kept.definition is None:
+            asker.define_network(self.text, id=self.name)  # in this copy: rows named the network, and nobody defined it
         try:
             flow = asker.flow(self.name)
         except (UnknownNetwork, InvalidValue):  # nobody keeps it, or a file's name that is no name of a network

@@ -98,10 +98,9 @@ class Advisor:
     def observe(
         self,
         component: str,
-        *,
         predictor: Point = None,
         cores: float = 1,
-        elapsed_s: float,
+        elapsed_s: float = cast("float", None),  # refused: it must be given
         **optional: Unpack[RowFields],
     ) -> None:
         """Learn one run: `component` took `elapsed_s` seconds on `cores` for an input of value `predictor`.

@@ -34,9 +34,9 @@ class ComponentQuestions:
     def predict(
         self,
         component: str,
-        *,
         predictor: Any = None,
         cores: Any = 1,
+        *,
         level: float = LEVEL,
         model: str | None = None,
         machine: str | None = None,
@@ -90,8 +90,8 @@ class ComponentQuestions:
     def choose_cores(
         self,
         component: str,
-        *,
         predictor: Any = None,
+        *,
         cores_max: int | None = None,
         allowed: AllowedForm | None = None,
         usual: int | None = None,

@@ -44,7 +44,7 @@ class Networks:
 
     @taking(NetworkQuestion)
     def allocate(
-        self, network: Any, *, cores: int | None = None, objective: ObjectiveWord = "throughput", **options: Any
+        self, network: Any, cores: int | None = None, *, objective: ObjectiveWord = "throughput", **options: Any
     ) -> Allocation:
         """Allocate whole cores to the components of a network.
 
@@ -112,8 +112,8 @@ class Networks:
     def allocate_together(
         self,
         networks: Sequence[Mapping[str, Any]],
-        *,
         cores: int,
+        *,
         objective: TogetherWord = "throughput",
         **options: Any,
     ) -> Together:  # fmt: skip

@@ -123,3 +123,23 @@ def test_what_is_not_said_means_the_same_to_both() -> None:
                 compared += 1
                 assert own[each.name].default == each.default, (name, each.name)
     assert compared > 40
+
+
+def test_what_is_said_by_place_is_the_same_to_both() -> None:
+    for name in (
+        "observe",
+        "predict",
+        "choose_cores",
+        "choose_together",
+        "allocate",
+        "allocate_together",
+        "pin",
+        "set_allowed",
+    ):
+        own = [
+            each.name
+            for each in inspect.signature(getattr(Advisor, name)).parameters.values()
+            if each.kind is inspect.Parameter.POSITIONAL_OR_KEYWORD
+        ]
+        by_place = [each.name for each in fields(METHODS[name].into) if not each.kw_only and each.name != "optional"]
+        assert own[1:] == by_place, name

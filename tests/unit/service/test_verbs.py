@@ -127,8 +127,6 @@ async def test_many_points_are_those_one_by_one_within_a_bound(tmp_path: Path) -
         assert (wide.field, wide.bound) == ("predictor", "1 a point, as the component's first row had")
         unseen = {"component": "nobody", "predictor": [[1.0, 2.0], [3.0]], "prior": True}
         assert len((await peer.call("predict", unseen))["elapsed_s"]) == 2
-        several = {"component": ["c0", "c1"], "predictor": [[1.0, 2.0], [3.0, 4.0]], "cores": [2.0, 2.0]}
-        assert np.shape((await peer.call("predict", several))["elapsed_s"]) == (2, 2)
         rows = [["mm", [float(a), 4.0], 1.0, 1e-3 * a] for a in range(8, 40)]
         await peer.call("observe_rows", {"rows": rows})
         points = [[8.0 + a % 20, 4.0] for a in range(300)]

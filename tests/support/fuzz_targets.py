@@ -242,11 +242,14 @@ def state(data: bytes) -> None:
 def journal(data: bytes) -> None:
     """An entry of the journal, which a start folds."""
     decode(data)
-    _use(Engine.restore(Stored(deque(), (data,))))
+    _use(Engine.restore(Stored(deque(), (data,))), words_looked_through=False)
 
 
-def _use(engine: Engine) -> None:
-    """Ask, teach and write: what comes is an answer or an error of ours."""
+def _use(engine: Engine, *, words_looked_through: bool = True) -> None:
+    """Ask, teach and write: what comes is an answer or an error of ours.
+
+    An entry of the log lies below a digest. So words of records in it that no rows lead to are not looked for.
+    """
     advisor = engine.advisor
     asked: list[Callable[[], object]] = [advisor.status, advisor.programs.status, advisor.task_types.status]
     for name in list(advisor.components.slots.components)[:4]:
@@ -258,7 +261,7 @@ def _use(engine: Engine) -> None:
     ]
     asked += [
         lambda key=key: engine.profiles.answer(*key, nodes=True, diagnosis=True)
-        for key in list(engine.profiles.runs)[:2]
+        for key in list(engine.profiles.runs)[: 2 if words_looked_through else 0]
     ]
     asked.append(lambda: Engine.from_bytes(engine.to_bytes()))
     for ask in asked:

@@ -38,8 +38,7 @@ from advisor.models.prediction import Model
 MODELS_CACHED = 4_096  # of the exact sums, about 3 KB each
 LEARNER = "learner"
 # What `pin` can hold a component to. The state keeps places in this list: new names are appended, none is removed.
-# Four forms that were chosen by evidence are one now.
-PINS = (LEARNER, TWO_STEP, *JOINTS, *(AMDAHL,) * 4, *TWO_STEPS)
+PINS = (LEARNER, TWO_STEP, *JOINTS, AMDAHL, *TWO_STEPS)
 
 
 class Asking:
@@ -115,7 +114,7 @@ class Asking:
     def pin(self, component: str, form: str | None) -> None:
         """Hold a component to a form, or to none; raises UnknownComponent, InvalidValue, TooLarge."""
         if form is not None and form not in PINS:
-            raise not_one_of("model", form, tuple(dict.fromkeys(PINS)), ", or none")
+            raise not_one_of("model", form, PINS, ", or none")
         slot = self._components.slots.slot_of(component)
         learners = self.learners
         if learners.find_record(slot) is None and not learners.promote(slot, 1 + self._components.dimensions(slot), ""):

@@ -41,7 +41,7 @@ def machine_of(cores: int, nodes: int | None, memory_bytes: float | None) -> Mac
 def place(machine: MachineNodes, cores: Ints, instances: Ints, peak_bytes: Floats) -> list[list[int]] | None:
     """Return the node of each instance of each component; None where no placement is possible, empty where none was found.
 
-    Best fit with the largest first. Cost O(instances nodes).
+    Best fit, those of most cores first, or else those of most memory. Cost O(instances nodes).
     """
     if (peak_bytes > machine.memory_bytes * (1 + SLACK)).any() or int((cores * instances).sum()) > machine.sizes.sum():
         return None
@@ -51,14 +51,16 @@ def place(machine: MachineNodes, cores: Ints, instances: Ints, peak_bytes: Float
             return None
         return [[0] * n for n in instances.tolist()]
     rows = np.repeat(np.arange(len(cores)), instances)
-    order = rows[np.lexsort((rows, -peak_bytes[rows], -cores[rows]))]
+    if float((peak_bytes * instances).sum()) > machine.memory_bytes * len(machine.sizes) * (1 + SLACK):
+        return None
+    by_cores, by_memory = -cores[rows], -peak_bytes[rows]
+    orders = (rows[np.lexsort((rows, *keys))] for keys in ((by_memory, by_cores), (by_cores, by_memory)))
+    return next(filter(None, (_best_fit(machine, cores, peak_bytes, order) for order in orders)), [])
+
+
+def _best_fit(machine: MachineNodes, cores: Ints, peak_bytes: Floats, order: Ints) -> list[list[int]]:
+    """Return the nodes of each component's instances, placed in some order; empty where one finds no room."""
     free, memory = machine.sizes.copy(), np.full(len(machine.sizes), machine.memory_bytes)
-    if peak_bytes.any() and np.isfinite(machine.memory_bytes):
-        if float((peak_bytes * instances).sum()) > machine.memory_bytes * len(free) * (1 + SLACK):
-            return None
-    else:
-        peak_bytes = np.zeros(len(cores))
-        memory[:] = 1.0
     placed: list[list[int]] = [[] for _ in cores]
     for row in order.tolist():
         fits = np.flatnonzero((free >= cores[row]) & (memory * (1 + SLACK) >= peak_bytes[row]))

@@ -66,6 +66,11 @@ def plural(n: int, noun: str) -> str:
     return f"{n:,} {noun}" if n == 1 else f"{n:,} {noun}s"
 
 
+def subject(cores: int, one: str, many: str) -> str:
+    """Return cores and what they do, in words."""
+    return f"{plural(cores, 'core')} {one if cores == 1 else many}"
+
+
 def spare_words(spare: int, cores: int, because: str) -> str:
     """Return the sentence about cores that stay free."""
     return f"{spare} of {plural(cores, 'core')} stay free: {because}"
@@ -101,8 +106,8 @@ def _target(found: Plan, whole: Allocation) -> Said:
         sure = f"; {amount(whole.expected_per_s or 0.0)} {unit} are expected, on more cores than were seen"
     elif found.within_seen and found.demand.curves.uncertain:
         sure = f", reached with probability {reaches(found.expected, name, value):.2f}"
-    cores = plural(found.cores_used, "core")
-    return None, reached, f"{cores} reach {amount(reached)} {unit}; the target is {amount(value)} {unit}{sure}"
+    cores = subject(found.cores_used, "reaches", "reach")
+    return None, reached, f"{cores} {amount(reached)} {unit}; the target is {amount(value)} {unit}{sure}"
 
 
 def _sharing(found: Plan, whole: Allocation) -> Said:
@@ -198,7 +203,7 @@ def _extrapolates(_: Plan, whole: Allocation) -> Iterator[Said]:
     for key, known in whole.evidence.items():
         if known.extrapolates > 0:
             far = f"asked beyond what was seen by a factor of {2.0**known.extrapolates:.2g}"
-            yield key, known.extrapolates, f"{key} is {far}, learned from {known.observations} observations"
+            yield key, known.extrapolates, f"{key} is {far}, learned from {plural(known.observations, 'observation')}"
 
 
 def _always(_: Plan) -> bool:
@@ -240,12 +245,12 @@ REFUSALS: tuple[Refusal, ...] = (
      "{what} {is_} not found: {on} the best found {verb} {reached:.6g} {unit}; {slowest}", "target", "reached", HINT),
 )  # fmt: skip
 FAR: tuple[Refusal, ...] = (
-    (TargetNotReached, lambda of: of.value > of.limit * (1 + TIE),
+    (TargetNotReached, lambda of: of.promised <= of.limit * (1 + TIE) < of.value,
      ("target {name} {value:.6g} is not expected on any number of cores: up to {counts} a run of {rigid} kept {fixed:.4g} s"
       " that no core took away, enough for {limit:.6g} records/s; {said}"),
      "target", "limit", "make {rigid} faster, give it instances, or ask for less"),
     (TargetNotReached, lambda of: True,
-     ("target {name} {value:.6g} is not promised: {cores} are expected to reach {expected:.6g} records/s, {key} on {wanted}"
+     ("target {name} {value:.6g} is not promised: {cores} expected to reach {expected:.6g} records/s, {key} on {wanted}"
       " though it was seen on {end}; {said}"),
      "target", "promised", "observe {key} on {others} cores, or ask for less"),
 )  # fmt: skip
@@ -302,7 +307,7 @@ def unsure(demand: Demand, expected: Plan) -> AdvisorError:
     ((_, value),) = (demand.request.target or {RATE: 0.0}).items()
     return TargetNotReached(
         f"target {RATE} {value:.6g} is not promised on {plural(demand.cores, 'core')}: the curves are too uncertain;"
-        f" {plural(expected.cores_used, 'core')} are expected to reach it",
+        f" {subject(expected.cores_used, 'is', 'are')} expected to reach it",
         field="target", value=value, bound=expected.cores_used,
         hint="level 0.5 plans for what is expected; more cores, or more observations, promise it",
     )  # fmt: skip
@@ -340,7 +345,7 @@ def too_far(found: Plan) -> AdvisorError | None:
     return _first(
         FAR, name=RATE, value=value, limit=float(allows[row]), counts=plural(int(counts[row]), "core"), rigid=demand.keys[row],
         fixed=fixed[row], said=f"on counts that were seen {promised:.6g} records/s are promised", promised=promised,
-        cores=plural(found.cores_used, "core"), expected=1 / found.expected.period_s, key=key, wanted=wanted, end=end,
+        cores=subject(found.cores_used, "is", "are"), expected=1 / found.expected.period_s, key=key, wanted=wanted, end=end,
         others=others,
     )  # fmt: skip
 

@@ -74,6 +74,26 @@ def test_more_than_any_number_of_cores_can_reach_is_refused_with_what_no_core_to
     assert "expected to reach" not in str(caught.value)
 
 
+def test_one_core_is_expected_to_reach_a_target() -> None:
+    advisor, rng = Advisor(), np.random.default_rng(1)
+    for seconds in rng.lognormal(0.0, 0.2, 4).tolist():
+        advisor.observe("a", cores=1, elapsed_s=seconds)
+    fastest = advisor.allocate("a", cores=1).expected_per_s
+    assert fastest is not None
+    with pytest.raises(TargetNotReached, match="1 core is expected to reach it"):
+        advisor.allocate("a", cores=1, objective="fewest_cores", target={"throughput_per_s": 0.999 * fastest})
+
+
+def test_no_limit_is_said_below_what_is_promised_on_counts_that_were_seen() -> None:
+    """A line through both ends misses what the times between them gained: the refusal contradicted itself."""
+    advisor = Advisor()
+    for cores, seconds in [(1, 0.727), (2, 0.543), (4, 0.45), (8, 0.6)] * 6:
+        advisor.observe("a", cores=cores, elapsed_s=seconds)
+    with pytest.raises(TargetNotReached, match="on counts that were seen 2") as caught:
+        advisor.allocate("a", objective="fewest_cores", target={"throughput_per_s": 3.06}, turns="never")
+    assert "on any number of cores" not in str(caught.value)
+
+
 def test_impossible_is_said_only_within_what_was_seen() -> None:
     known = learned([1, 2, 4, 8])
     ask = {"objective": "fewest_cores", "target": {"throughput_per_s": 30.0}, "turns": "never"}

@@ -15,6 +15,7 @@ from advisor.domain.curves import TabulatedCurves
 from advisor.domain.networks import Network, network_from_nodes
 from advisor.errors import ImpossibleTarget
 from advisor.planning import plan, request_about
+from advisor.planning.placing import machine_of, place
 from advisor.planning.plans import plan_pinned
 
 COUNTS = [1, 2, 4, 8]
@@ -155,3 +156,10 @@ class TestCoresThatAreLeft:
         assert plan(network, learned, asked).cores_used == 8  # what is promised needs none of them
         few = plan(network, learned, Request(cores=8, turns="never"))
         assert (few.cores_used, few.throughput_per_s) == (8, found.throughput_per_s)
+
+
+def test_what_fits_the_nodes_by_memory_alone_is_placed() -> None:
+    """`a` of most cores takes the small node by best fit; `c` of most memory then has none to itself."""
+    machine = machine_of(5, 3, 5.0)
+    assert place(machine, np.array([2, 1, 1]), np.ones(3, np.int64), np.array([2.0, 2.0, 4.0])) == [[0], [0], [1]]
+    assert place(machine, np.array([2, 1, 1]), np.ones(3, np.int64), np.array([3.0, 3.0, 3.0])) == []

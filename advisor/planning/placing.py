@@ -55,7 +55,8 @@ def place(machine: MachineNodes, cores: Ints, instances: Ints, peak_bytes: Float
         return None
     by_cores, by_memory = -cores[rows], -peak_bytes[rows]
     orders = (rows[np.lexsort((rows, *keys))] for keys in ((by_memory, by_cores), (by_cores, by_memory)))
-    return next(filter(None, (_best_fit(machine, cores, peak_bytes, order) for order in orders)), [])
+    found = (_best_fit(machine, cores, peak_bytes, order) for order in orders)
+    return next(filter(None, found), list[list[int]]())
 
 
 def _best_fit(machine: MachineNodes, cores: Ints, peak_bytes: Floats, order: Ints) -> list[list[int]]:

@@ -21,7 +21,7 @@ from advisor.planning.judge import Placed
 from advisor.planning.options import Options, options_of
 from advisor.planning.pieces import TIE
 from advisor.planning.placing import SLACK, machine_of
-from advisor.planning.reasons import not_excluded, refused, too_far, unsure
+from advisor.planning.reasons import is_far, misses, not_excluded, refused, too_far, unsure
 from advisor.planning.requests import BARE, LATE, NEVER, PRICE, RATE, Request, request_about
 from advisor.planning.search import WORK_MAX, Search, search_near, search_own
 from advisor.planning.sharing import Turns
@@ -71,10 +71,8 @@ def plan_request(request: Request, curves: TabulatedCurves) -> Allocation:
     if found is not None:
         if found.search is None:
             vars(demand)["plan"] = found  # the same is often asked again
-        if request.target and (far := too_far(found)):
+        if request.target and misses(found):
             found = _promised_on_seen(found, request.target[RATE])
-            if found is None:
-                raise far
         return answer(found if request.in_use is None else keep_current(found, request.in_use))
     likely = question_of(request, curves)
     expected = _found(likely) if demand.price and curves.doubtful else None
@@ -88,18 +86,24 @@ def plan_request(request: Request, curves: TabulatedCurves) -> Allocation:
     raise error
 
 
-def _promised_on_seen(found: Plan, target: float) -> Plan | None:
-    """Return a plan that promises a throughput where one of fewer cores than were seen does not; None: nor does it on more.
+def _promised_on_seen(found: Plan, target: float) -> Plan:
+    """Return a plan that promises a throughput where one of fewer cores than were seen does not, else one near these.
 
     Components that miss it get so many more that they do by the work of a run, or as many as were seen. Others may share
-    it better: nothing is proved.
+    it better: nothing is proved. Raises TargetNotReached where none promises it and all are far from what was seen.
     """
-    again: Plan | None = found
-    while again is not None and too_far(again):
+    tried = [found]
+    while misses(again := tried[-1]):
         share = np.maximum(again.promised.judged.cycle_s[0] * target, 1.0)
         demand = _up_to_seen(again.demand, np.where(share > 1.0 + TIE, again.placed.cores[0] * share, 1.0))
-        again = None if (demand.low == again.demand.low).all() else _found(demand)
-    return again and replace(again, gap=None)
+        more = None if (demand.low == again.demand.low).all() else _found(demand)
+        if more is None:
+            near = next((one for one in tried if not is_far(one)), None)
+            if near is None:
+                raise too_far(found)
+            return near
+        tried.append(replace(more, gap=None))
+    return again
 
 
 def _up_to_seen(demand: Demand, wanted: Floats) -> Demand:

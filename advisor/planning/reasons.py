@@ -320,19 +320,27 @@ def not_excluded(error: ImpossibleTarget) -> TargetNotReached:
     return TargetNotReached(words, field=error.field, value=error.value, bound=error.bound, hint=hint)
 
 
-def too_far(found: Plan) -> AdvisorError | None:
-    """Return the error of the fewest cores for a throughput where that needs far more than was seen, else None.
+def misses(found: Plan) -> bool:
+    """Return whether a plan of the fewest cores for a throughput promises less, on counts that were not seen."""
+    request = found.demand.request
+    value = (request.target or {}).get(RATE, 0.0) if request.aim.fewest else 0.0
+    return bool(value) and not found.within_seen and 1 / found.promised.period_s < value * (1 - TIE)
+
+
+def is_far(found: Plan) -> bool:
+    """Return whether a plan lies far from what was seen."""
+    return max(known.extrapolates for known in evidence_of(found).values()) > FAR_DOUBLINGS
+
+
+def too_far(found: Plan) -> AdvisorError:
+    """Return the error of the fewest cores for a throughput that needs far more than was seen, and is not promised.
 
     `bound` is what is promised on counts that were seen, or, where what did not fall with cores among these alone takes too
     long, the throughput that it leaves on any number of cores.
     """
-    demand, value = found.demand, (found.demand.request.target or {}).get(RATE, 0.0)
-    if not demand.request.aim.fewest or not value or found.within_seen:
-        return None
+    demand, value = found.demand, (found.demand.request.target or {})[RATE]
     key, known = max(evidence_of(found).items(), key=lambda pair: pair[1].extrapolates)
     promised = 1 / found.promised.period_s
-    if promised >= value * (1 - TIE) or known.extrapolates <= FAR_DOUBLINGS:
-        return None
     counts, fixed = rigid(demand)
     seen = own_placed(demand, Shapes(demand.fastest(counts), demand.most))
     if int(seen.used[0]) <= demand.cores:

@@ -158,3 +158,14 @@ def test_a_count_that_was_seen_but_that_the_machine_has_not_is_not_planned() -> 
     target = {"throughput_per_s": 20.0}
     with pytest.raises(TargetNotReached, match="narrow on 1 though it was seen on 4"):
         advisor.allocate("narrow .. wide", cores=1, objective="fewest_cores", nodes=2, target=target)
+
+
+def test_within_one_doubling_of_what_was_seen_a_count_that_promises_the_target_is_taken_where_there_is_one() -> None:
+    advisor = learned([2, 4], parallel=0.3)
+    asked = {"objective": "fewest_cores", "target": {"throughput_per_s": 0.8}, "turns": "never"}
+    plan = advisor.allocate(NET, cores=32, **asked)
+    assert plan.cores == {"a": 2, "b": 1}
+    assert plan.throughput_per_s >= 0.8
+    few = advisor.allocate(NET, cores=2, **asked)  # as near as there are cores: it is expected to do
+    assert few.cores == {"a": 1, "b": 1}
+    assert few.throughput_per_s < 0.8 < (few.expected_per_s or 0.0)

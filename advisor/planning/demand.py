@@ -369,7 +369,7 @@ def _first_question(request: Request, curves: TabulatedCurves, price: float) -> 
     if low > machine.widest:
         key = keys[int(demand.low.argmax())]
         field = _raised_by(demand)
-        raise InvalidValue(f"{field}.{key}", low, f"at most the {machine.widest} cores given")
+        raise InvalidValue(f"{field}.{key}", low, f"at most {machine.widest}, the cores given")
     peak = float(demand.peak_bytes.max())
     if peak > machine.memory_bytes * (1 + SLACK):
         key = keys[int(demand.peak_bytes.argmax())]
@@ -383,7 +383,7 @@ def _first_question(request: Request, curves: TabulatedCurves, price: float) -> 
                            "let components take turns on them")  # fmt: skip
     if not demand.sharing and demand.least > demand.cores:
         field = _raised_by(demand)
-        raise InvalidValue(field, demand.least, f"at most the {demand.cores} cores given in sum")
+        raise InvalidValue(field, demand.least, f"at most {demand.cores}, the cores given, in sum")
     return demand
 
 

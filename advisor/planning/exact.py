@@ -99,8 +99,9 @@ class Plan:
 
     @cached_property
     def slowest(self) -> Ints:
-        """The components that bound the throughput, or are in a group that does."""
-        return np.flatnonzero(self.judged.cycle_s[0] >= self.judged.period_s[0] * (1 - 1e-9))
+        """The components that bound the throughput that is promised, or are in a group that does."""
+        judged = self.promised.judged
+        return np.flatnonzero(judged.cycle_s[0] >= judged.period_s[0] * (1 - 1e-9))
 
     def same(self, other: Plan) -> Bools:
         """Return which components have the same cores and instances in both, (n,)."""

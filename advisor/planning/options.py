@@ -60,7 +60,7 @@ def options_of(demand: Demand) -> Options:
         possible[row] &= is_allowed(rule, counts)
     least = counts[possible.argmax(axis=1)] * demand.fewest
     if int(least.sum()) > most:
-        raise InvalidValue("minimum", int(least.sum()), f"at most the {most} cores given in sum")
+        raise InvalidValue("minimum", int(least.sum()), f"at most {most}, the cores given, in sum")
     seconds, spare = demand.at(counts), most - int(least.sum())
     tables = [
         _shapes(demand, row, counts[possible[row]], seconds[row, possible[row]], int(least[row]) + spare)

@@ -55,8 +55,10 @@ def place(machine: MachineNodes, cores: Ints, instances: Ints, peak_bytes: Float
         return None
     by_cores, by_memory = -cores[rows], -peak_bytes[rows]
     orders = (rows[np.lexsort((rows, *keys))] for keys in ((by_memory, by_cores), (by_cores, by_memory)))
-    found = (_best_fit(machine, cores, peak_bytes, order) for order in orders)
-    return next(filter(None, found), list[list[int]]())
+    found = list[list[int]]()
+    for order in orders:
+        found = found or _best_fit(machine, cores, peak_bytes, order)
+    return found
 
 
 def _best_fit(machine: MachineNodes, cores: Ints, peak_bytes: Floats, order: Ints) -> list[list[int]]:

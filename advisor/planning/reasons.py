@@ -129,7 +129,7 @@ def _bottleneck(found: Plan, whole: Allocation) -> Iterator[Said]:
 
     def words(row: int, key: str) -> tuple[float, str]:
         many, cores = int(placed.instances[0, row]), plural(int(placed.cores[0, row]), "core")
-        load = amount(found.demand.visits[row] * found.judged.seconds_s[0, row])
+        load = amount(found.demand.visits[row] * found.promised.judged.seconds_s[0, row])
         return rate, f"{key} {bounds}: {load} s a record on {cores if many == 1 else f'{many} instances of {cores}'}"
 
     def of_group(row: int, key: str) -> tuple[float, str]:
@@ -294,7 +294,7 @@ def _figures(demand: Demand, best: Plan, name: str, asked: float) -> dict[str, A
         limit = _lone_bound(demand) if lone and not optimal else reached
         beyond, slowest = lone and asked < limit * (1 - 1e-9), f"{stay[row]:.6g} s of it {demand.keys[row]}"
     else:
-        row, reached, verb, unit = int(best.slowest[0]), 1 / best.period_s, "reaches", "records/s"
+        row, reached, verb, unit = int(best.judged.cycle_s[0].argmax()), 1 / best.period_s, "reaches", "records/s"
         limit = reached if optimal else 1 / bound_s(demand, demand.cores)
         met, beyond = reached >= asked * (1 - TIE), asked > limit * (1 + 1e-9)  # met: it is something else that is not
         slowest = f"the slowest is {demand.keys[row]}, on {plural(int(best.placed.cores[0, row]), 'core')}"

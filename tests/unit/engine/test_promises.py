@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import numpy as np
 import pytest
 
@@ -33,6 +35,13 @@ def test_beyond_the_cores_seen_no_gain_is_promised_and_the_expectation_stands_be
     assert "promised: each component keeps it up with a probability of 0.975" in level.text
     assert "on counts that were not seen" in level.text
     assert plan.as_dict()["expected_per_s"] == plan.expected_per_s
+
+
+def test_what_bounds_a_promise_beyond_the_cores_seen_takes_as_long_as_it_says() -> None:
+    plan = learned([1, 2]).allocate(NET, cores=16, turns="never")
+    (bound,) = (each for each in plan.why if each.code == "bottleneck")
+    rate, load = (float(word) for word in re.findall(r"(\S+) (?:records/s|s a record)", bound.text))
+    assert rate * load == pytest.approx(1.0, rel=2e-3)
 
 
 def test_within_the_cores_seen_the_promise_is_near_the_expectation() -> None:

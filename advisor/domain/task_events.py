@@ -33,7 +33,6 @@ RECORD_BYTES = 32
 ABSENT_TYPE = 2**32 - 1
 EVENTS_BATCH_MAX = 65_536  # 2 MiB of plain records: one turn of the service's loop, some 25 ms by the compiled profiler
 STRINGS_MAX = 2**20 - 1  # of one producer; a node's label keeps the number in 20 bits
-THREADS_MAX = 4_096  # of one producer; beyond any machine, and a tree a thread
 SUMS_BATCH_MAX = 8_192  # sums of one batch: each finds up to four nodes, at about 10 µs
 NS_MAX = 2**62  # 146 years; differences of times stay exact in int64
 

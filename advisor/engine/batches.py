@@ -21,12 +21,13 @@ from advisor.domain.observations import UNRESOLVED, Columns, bad_rows, refusals_
 from advisor.domain.vectors import Bools, Floats, Ints
 from advisor.engine.components import Components
 from advisor.engine.learners import ABSENT, machine_number
-from advisor.engine.rows import SEPARATOR, cut_short, first_rows, widths_of, with_internal_names
+from advisor.engine.rows import SEPARATOR, cut_short, widths_of, with_internal_names
 from advisor.engine.slots import MEASURE_SCALES
 from advisor.models import contention
 from advisor.models.fold import KERNELS
 from advisor.models.layout import AT
 
+ROWS = AT["rows"].start
 DIMENSIONS = AT["dimensions"].start
 PLAIN_ROWS_MAX = 1_024  # taken before they are folded; more would save nothing
 
@@ -119,7 +120,9 @@ def _wrong_dimensions(components: Components, columns: Columns, slots: Ints, goo
 
 def _learn(components: Components, columns: Columns, slots: Ints, good: Bools | None) -> None:
     """Learn the good rows of components `slots` (n,)."""
-    columns, learned = _with_bounds(components, columns, slots, good), good
+    learned = good
+    if columns.killed is not None:
+        columns = _with_bounds(components, columns, slots, good)
     for field, counted, mark in (("failed", columns.ok, False), ("unfinished", columns.running, True)):
         if counted is None:
             continue
@@ -136,12 +139,26 @@ def _learn(components: Components, columns: Columns, slots: Ints, good: Bools | 
     for measure, values in columns.measures.items():
         batches[measure] = _of_measure(components, measure, rows, at[~np.isnan(values[at])])
     kinds = [*batches]
-    for slot, batch in first_rows(components.table.int_field("rows"), [*batches.values()]):
+    for slot, batch in _first_rows(components.table.records_whole[:, ROWS], [*batches.values()]):
         if components.learners.find_record(slot) is None:
             components.learners.promote(slot, 1 + components.dimensions(slot), kinds[batch])
     for kind, (_, part) in batches.items():
         if len(part):
             _fold(components, part, kind)
+
+
+def _first_rows(known: Ints, batches: Sequence[tuple[Ints, Columns]]) -> list[tuple[int, int]]:
+    """Return (slot, batch) of the components that learn for the first time, in the order in which single rows would come.
+
+    `known`: int64 array, rows learned so far, by slot. `batches`: rows numbered by slots, with their places.
+    """
+    found: list[tuple[int, int, int]] = []
+    for batch, (at, rows) in enumerate(batches):
+        new: NDArray[np.int64] = np.flatnonzero(known[rows.index] == 0)
+        if len(new):
+            slots, first = np.unique(rows.index[new], return_index=True)
+            found += zip(at[new[first]].tolist(), [batch] * len(slots), slots.tolist(), strict=True)
+    return [(slot, batch) for _, batch, slot in sorted(found)]
 
 
 def _with_bounds(components: Components, columns: Columns, slots: Ints, good: Bools | None) -> Columns:

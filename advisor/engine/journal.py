@@ -183,7 +183,8 @@ class Journal:
         state, unlogged = self._state, self._state.ledger.unlogged or {}
         components, applied = state.advisor.components, state.ledger.applied
         limits = Limits(components.slots.components_max, components.learners.memory_bytes)
-        self._profiles |= state.profiles.take_changed()
+        if state.profiles.unlogged:
+            self._profiles |= state.profiles.take_changed()
         if not (self._events or unlogged or self._profiles):
             return Entry(limits)
         numbers = {key: applied[key] for key in unlogged if key in applied}

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any, Final, cast
 
 import numpy as np
-from numpy.typing import NDArray
 
 from advisor.domain import vectors
 from advisor.domain.observations import Bools, Columns, ComponentNames, Ints, columns_from_fields
@@ -49,20 +48,6 @@ def widths_of(columns: Columns, rows: Any) -> Ints:
     if columns.further is not None:
         found += np.count_nonzero(~np.isnan(columns.further[rows]), axis=1)
     return found
-
-
-def first_rows(known: Ints, batches: Sequence[tuple[Ints, Columns]]) -> list[tuple[int, int]]:
-    """Return (slot, batch) of the components that learn for the first time, in the order in which single rows would come.
-
-    `known`: int64 array, rows learned so far, by slot. `batches`: rows numbered by slots, with their places.
-    """
-    found: list[tuple[int, int, int]] = []
-    for batch, (at, rows) in enumerate(batches):
-        new: NDArray[np.int64] = np.flatnonzero(known[rows.index] == 0)
-        if len(new):
-            slots, first = np.unique(rows.index[new], return_index=True)
-            found += zip(at[new[first]].tolist(), [batch] * len(slots), slots.tolist(), strict=True)
-    return [(slot, batch) for _, batch, slot in sorted(found)]
 
 
 def columns_of_row(
